@@ -1,0 +1,57 @@
+"""referent-probe: which heads carry another person's pronoun into a language model's answer?
+
+The public list. Names are imported when they are first used, so that `import referent_probe` needs no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from referent_probe.errors import ReferentProbeError
+    from referent_probe.mechanism.contrasts import build_contrasts
+    from referent_probe.mechanism.patching import patch_contrast, plan
+    from referent_probe.models.load import load_model
+    from referent_probe.priming_pronoun import Settings, patch_priming_pronoun
+    from referent_probe.stimuli.check import check_stimuli
+    from referent_probe.stimuli.prompts import choice_prompt, load_wording
+    from referent_probe.stimuli.templates import draw_pairs, load_stimuli
+
+_HOMES = {
+    "ReferentProbeError": "errors",
+    "Settings": "priming_pronoun",
+    "build_contrasts": "mechanism.contrasts",
+    "check_stimuli": "stimuli.check",
+    "choice_prompt": "stimuli.prompts",
+    "draw_pairs": "stimuli.templates",
+    "load_model": "models.load",
+    "load_stimuli": "stimuli.templates",
+    "load_wording": "stimuli.prompts",
+    "patch_contrast": "mechanism.patching",
+    "patch_priming_pronoun": "priming_pronoun",
+    "plan": "mechanism.patching",
+}
+
+__all__ = [
+    "ReferentProbeError",
+    "Settings",
+    "build_contrasts",
+    "check_stimuli",
+    "choice_prompt",
+    "draw_pairs",
+    "load_model",
+    "load_stimuli",
+    "load_wording",
+    "patch_contrast",
+    "patch_priming_pronoun",
+    "plan",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,160 @@
+"""Which heads carry the priming pronoun's effect: intervals over occupations, and claims corrected for all heads.
+
+A head is called a carrier in a direction when (1) its mean effect differs from zero by a max-t sign-flip test over all
+heads and both directions, and (2) the mean is at least a smallest effect of interest: exact arithmetic makes tiny
+consistent effects significant. The smallest effect of interest is a share of the total effect, measured by its root
+mean square over contrasts; where all contrasts agree that is the mean, and where they cancel it does not shrink to
+nothing. Under six occupations no sign-flip test can reach 5 %, and no head is called anything.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from referent_probe.analysis.inference import (
+    Interval,
+    bootstrap_intervals,
+    cluster_bootstrap_interval,
+    cluster_means,
+    max_t_sign_flip,
+)
+
+FEWEST_OCCUPATIONS = 6
+DIRECTIONS = ("denoise", "noise")
+_ATTRIBUTIONS = ("attention_to_prime", "direct_logit_attribution", "prime_attribution")
+
+
+@dataclass(frozen=True)
+class CarrierRule:
+    """What it takes to be called a carrier.
+
+    Attributes:
+        level: Of the family-wise test over all heads and both directions, 0 to 1.
+        smallest_share: Smallest effect of interest, as a share of the total effect's root mean square, 0 to 1.
+    """
+
+    level: float = 0.05
+    smallest_share: float = 0.01
+
+
+def total_effect(contrasts: pd.DataFrame, seed: int) -> Interval:
+    """Mean total effect over occupations, in logits, with a 95 % bootstrap interval.
+
+    Args:
+        contrasts: Table "contrasts", rows with a reason in `left_out` not counted.
+        seed: Of the bootstrap.
+    """
+    used = contrasts[contrasts["left_out"].isna()]
+    return cluster_bootstrap_interval(used["total_effect"], list(used["occupation"]), seed=seed)
+
+
+def smallest_effect(contrasts: pd.DataFrame, rule: CarrierRule) -> float:
+    """Smallest effect of interest, in logits.
+
+    Example:
+        Total effects of +1 and -1 logit and a share of 0.01 give 0.01, not 0.
+    """
+    return float(rule.smallest_share * np.sqrt((contrasts["total_effect"].dropna() ** 2).mean()))
+
+
+def head_effects(heads: pd.DataFrame, smallest: float, rule: CarrierRule, seed: int) -> pd.DataFrame:
+    """One row a head: effects in both directions, attention, attribution, and whether it is a carrier.
+
+    Args:
+        heads: Table "heads".
+        smallest: From `smallest_effect`.
+        rule: What a carrier is.
+        seed: Of bootstrap and sign flips.
+
+    Returns:
+        Columns `layer`, `head`; for each of `denoise`, `noise`, `attention_to_prime`, `direct_logit_attribution`,
+        `prime_attribution` the columns `_mean`, `_low`, `_high` (95 % over occupations; logits, attention 0 to 1);
+        `denoise_p_max_t`, `noise_p_max_t` (NaN under six occupations); `carrier` (none, denoise, noise or both).
+        The attributions are those of the cf run less those of the cm run, attention is their mean.
+
+    Example:
+        With 270 heads the p values are corrected for 540 tests.
+    """
+    wide = heads.copy()
+    for name in _ATTRIBUTIONS:
+        feminine, masculine = wide[f"{name}_cf"], wide[f"{name}_cm"]
+        wide[name] = (feminine + masculine) / 2 if name == "attention_to_prime" else feminine - masculine
+    names = [*DIRECTIONS, *_ATTRIBUTIONS]
+    cells = wide.pivot(index=["contrast", "occupation"], columns=["layer", "head"], values=names)
+    occupations = list(cells.index.get_level_values("occupation"))
+    table: pd.DataFrame = cells["denoise"].columns.to_frame(index=False)
+    for name in names:
+        values = cells[name].to_numpy(dtype=np.float64)
+        known = bool(np.isfinite(values).all())
+        means = cluster_means(values, occupations) if known else None
+        interval = bootstrap_intervals(means, seed=seed) if means is not None else None
+        for part in ("mean", "low", "high"):
+            table[f"{name}_{part}"] = np.nan if interval is None else interval[part].to_numpy()
+    table["carrier"] = "none"
+    p_values = _corrected(cells, occupations, seed)
+    significant = {}
+    for direction, p in zip(DIRECTIONS, p_values, strict=True):
+        table[f"{direction}_p_max_t"] = p
+        large = table[f"{direction}_mean"].abs() >= smallest
+        significant[direction] = (p <= rule.level) & large
+    table.loc[significant["denoise"], "carrier"] = "denoise"
+    table.loc[significant["noise"], "carrier"] = "noise"
+    table.loc[significant["denoise"] & significant["noise"], "carrier"] = "both"
+    return table
+
+
+def _corrected(cells: pd.DataFrame, occupations: Sequence[str], seed: int) -> Sequence[np.ndarray]:
+    means = [cluster_means(cells[d].to_numpy(dtype=np.float64), occupations) for d in DIRECTIONS]
+    if len(means[0]) < FEWEST_OCCUPATIONS:
+        return [np.full(m.shape[1], np.nan) for m in means]
+    return np.split(max_t_sign_flip(np.hstack(means), seed=seed), 2)
+
+
+def flow_effects(flow: pd.DataFrame, contrasts: pd.DataFrame) -> pd.DataFrame:
+    """One row a layer and span: mean effect of patching the span's residual stream, with its range.
+
+    So few pairs are swept that there is no interval; the smallest and the largest effect of any contrast stand instead.
+
+    Args:
+        flow: Table "flow".
+        contrasts: Table "contrasts".
+
+    Returns:
+        Columns `layer`, `span`, `effect_mean`, `effect_min`, `effect_max`, `total_mean` (mean total effect of the
+        same contrasts) in logits, `n_contrasts`, `n_occupations`, `reason`. Spans in the order of the prompt.
+    """
+    totals = contrasts.set_index("contrast")["total_effect"]
+    joined = flow.assign(total=flow["contrast"].map(totals))
+    order = joined.groupby("span")["span_position"].mean().sort_values().index
+    grouped = joined.groupby(["span", "layer"])
+    table = grouped.agg(
+        effect_mean=("effect", "mean"),
+        effect_min=("effect", "min"),
+        effect_max=("effect", "max"),
+        total_mean=("total", "mean"),
+        n_contrasts=("contrast", "nunique"),
+        n_occupations=("occupation", "nunique"),
+        reason=("reason", "first"),
+    ).reset_index()
+    table["place"] = table["span"].map({span: i for i, span in enumerate(order)})
+    return table.sort_values(["place", "layer"]).drop(columns="place").reset_index(drop=True)
+
+
+def joint_share(head_table: pd.DataFrame, total: Interval, direction: str) -> float | None:
+    """Sum of the carriers' mean effects over the total effect; None without carriers or where the total covers 0.
+
+    A sum of single effects, not the effect of all together: heads can act through one another, so that it may lie
+    below 0 or above 1.
+    """
+    chosen = head_table["carrier"].isin([direction, "both"])
+    if not chosen.any() or not (total.low > 0 or total.high < 0):
+        return None
+    return float(head_table.loc[chosen, f"{direction}_mean"].sum() / total.mean)
+
+
+def leading(head_table: pd.DataFrame, direction: str, n: int = 10) -> pd.DataFrame:
+    """The n heads with the largest absolute mean effect in a direction, largest first."""
+    order = head_table[f"{direction}_mean"].abs().sort_values(ascending=False, kind="stable").index
+    return head_table.loc[order[:n]]

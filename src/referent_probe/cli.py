@@ -1,0 +1,264 @@
+"""The command line: options in, a few calls, words out. Nothing here imports torch until a model is needed."""
+
+import json
+import sys
+import tomllib
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from referent_probe.errors import ReferentProbeError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from referent_probe.mechanism.patching import Work
+    from referent_probe.models.load import LoadedModel
+    from referent_probe.priming_pronoun import Finished, Settings
+
+DEFAULT_MODEL = "smollm2-135m-instruct"
+
+app = typer.Typer(
+    help="Which heads carry another person's pronoun into a language model's answer?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+stimuli_app = typer.Typer(help="Look at sentences and check files of one's own.", no_args_is_help=True)
+app.add_typer(stimuli_app, name="stimuli")
+
+
+@app.callback()
+def _root() -> None:
+    """Keep `stimuli` a subcommand while it is the only one."""
+
+
+def _read_config(context: typer.Context, path: Path | None) -> Path | None:
+    """Take the options of a TOML file as defaults; what the command line gives overrides them."""
+    if path is None:
+        return None
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise typer.BadParameter(
+            f"cannot read {str(path)!r} ({error.strerror}); give the path of a TOML file"
+        ) from error
+    except ValueError as error:
+        raise typer.BadParameter(f"{str(path)!r} is not TOML: {error}; mend it there") from error
+    known = {name for parameter in context.command.params if (name := parameter.name) and name != "config"}
+    options = {key.replace("-", "_"): value for key, value in given.items()}
+    for key in options:
+        if key not in known:
+            raise typer.BadParameter(f"{str(path)!r} has an unknown key {key!r}; known are {', '.join(sorted(known))}")
+    context.default_map = {**(context.default_map or {}), **options}
+    return path
+
+
+ModelOption = Annotated[str, typer.Option("--model", help="Packaged model, folder, GGUF file or Hub id.")]
+StimuliOption = Annotated[str, typer.Option("--stimuli", help="builtin, a TSV file, or WinoPron's zip.")]
+PasswordOption = Annotated[
+    str | None, typer.Option("--password", help="Of an encrypted zip; WinoPron's published one is tried first.")
+]
+PairsOption = Annotated[int, typer.Option("--pairs", help="Pairs, drawn by seed and spread over occupations.")]
+FlowPairsOption = Annotated[
+    int, typer.Option("--flow-pairs", help="Of these, pairs for the layer x span map (the slow part).")
+]
+PromptsOption = Annotated[Path | None, typer.Option("--prompts", help="TOML file with your own wording.")]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", help="Run folder.  [default: under runs/, by model, stimuli, pairs, seed]")
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="Of every draw.")]
+DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, …")]
+DtypeOption = Annotated[
+    Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="Of the weights; float32 is exact.")
+]
+RevisionOption = Annotated[str | None, typer.Option("--revision", help="Branch, tag or commit of a Hub model.")]
+SmallestOption = Annotated[
+    float, typer.Option("--smallest-share", help="Smallest effect of interest, as a share of the total effect.")
+]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Write the tables as CSV too.")]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", help="TOML file with any of these options.", callback=_read_config, is_eager=True),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else, on stdout.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Print only errors.")]
+
+
+def show_job(settings: "Settings", *, as_json: bool, quiet: bool) -> None:
+    """Run the main job with a progress bar, and print its table, its paragraph and where the files are."""
+    from referent_probe.priming_pronoun import patch_priming_pronoun
+
+    say = Console(stderr=True, quiet=quiet, highlight=False)
+    done = patch_priming_pronoun(
+        settings,
+        notify=lambda message: say.print(message, markup=False),
+        progress=lambda works, model: _with_bar(list(works), model, say),
+    )
+    if as_json:
+        print(json.dumps(done.summary, indent=1, ensure_ascii=False))
+    elif not quiet:
+        _print_finished(done)
+
+
+def _with_bar(works: "list[Work]", model: "LoadedModel", say: Console) -> "Iterable[Work]":
+    from referent_probe.mechanism.patching import expected_cost
+
+    costs = [expected_cost(work, model) for work in works]
+    passes = sum(costs)
+    if works:
+        say.print(f"{len(works)} contrasts to patch, about the work of {passes:.0f} forward passes", markup=False)
+    bar = Progress(
+        TextColumn("patching"), BarColumn(), TextColumn("{task.fields[done]} of {task.fields[of]} contrasts"),
+        TimeRemainingColumn(), TextColumn("left"), console=say,
+    )  # fmt: skip
+    with bar:
+        task = bar.add_task("patching", total=max(passes, 1e-9), done=0, of=len(works))
+        for i, (work, cost) in enumerate(zip(works, costs, strict=True)):
+            yield work
+            bar.update(task, advance=cost, done=i + 1)
+
+
+def _print_finished(done: "Finished") -> None:
+    from referent_probe.report import leading_rows
+
+    out = Console(highlight=False)
+    if done.was_complete:
+        out.print(f"{done.folder} holds this run already, complete; nothing was computed.\n", markup=False)
+    total = done.summary["total_effect"]
+    table = Table(
+        title="Leading heads at the target slot",
+        caption="In logits: mean [95 % interval over occupations]. p: max-t over all heads and both directions. "
+        "Attribution: direct, feminine less masculine prime. Attention: from the target slot to the prime's pronoun.",
+        caption_justify="left",
+        box=None,
+        padding=(0, 2, 0, 0),
+        pad_edge=False,
+    )
+    for name in ("head", "denoising", "p", "noising", "p", "attention", "attrib.", "carrier"):
+        table.add_column(name, justify="left" if name in ("head", "carrier") else "right", no_wrap=True)
+    for _, row in leading_rows(done.heads).iterrows():
+        table.add_row(
+            f"{row['layer']}.{row['head']}",
+            _estimate(row, "denoise"),
+            _p(row["denoise_p_max_t"]),
+            _estimate(row, "noise"),
+            _p(row["noise_p_max_t"]),
+            f"{row['attention_to_prime_mean']:.1%}",
+            f"{row['direct_logit_attribution_mean']:+.2f}",
+            str(row["carrier"]).replace("none", "-"),
+        )
+    out.print(table)
+    out.print()
+    out.print(done.paragraph, markup=False)
+    cost = done.summary["cost"]
+    out.print(
+        f"\nCost: all heads at the target slot {cost['forward_equivalents_target_slot']:.2f} forward-equivalents a "
+        f"direction (T = {cost['tokens']:.0f} tokens, first difference at {cost['first_difference']:.0f}); "
+        f"{cost['seconds']:.0f} s in all. Total effect {total['mean']:+.3f} logits.",
+        markup=False,
+    )
+    out.print(f"Files: {done.folder}/summary.json, *.parquet, manifest.json, figures/*.png and *.pdf", markup=False)
+
+
+def _estimate(row: "pd.Series[Any]", name: str) -> str:
+    mean, low, high = (row[f"{name}_{part}"] for part in ("mean", "low", "high"))
+    interval = "" if low != low else f"\n[{low:+.2f},{high:+.2f}]"
+    return f"{mean:+.3f}{interval}"
+
+
+def _p(p: float) -> str:
+    return "-" if p != p else ("<.001" if p < 0.001 else f"{p:.3f}")
+
+
+@stimuli_app.command("check")
+def check(
+    path: Annotated[str, typer.Argument(help="builtin, a TSV file, or a zip that holds one.")],
+    password: PasswordOption = None,
+) -> None:
+    """Name every rule that a stimuli file breaks, with its line and the cure. Status 2 where there is one."""
+    from referent_probe.stimuli.check import check_stimuli
+    from referent_probe.stimuli.ratings import rating
+    from referent_probe.stimuli.templates import load_stimuli
+
+    violations = check_stimuli(path, password)
+    for violation in violations:
+        print(violation)
+    if violations:
+        raise ReferentProbeError(f"{path!r} breaks the rules {len(violations)} times")
+    stimuli = load_stimuli(path, password)
+    templates = [template for pair in stimuli.pairs for template in pair.members]
+    rated = sum(rating(template.antecedent_noun) is not None for template in templates)
+    occupations = {pair.occupation for pair in stimuli.pairs}
+    cases = ", ".join(f"{n} {case}" for case, n in sorted(Counter(str(pair.case) for pair in stimuli.pairs).items()))
+    print(
+        f"{path}: no rule broken. {len(stimuli.pairs)} pairs ({cases}), {len(occupations)} occupations, "
+        f"{rated} of {len(templates)} antecedents with a rating (Misersky et al. 2014)"
+    )
+
+
+@stimuli_app.command("show")
+def show(
+    item: Annotated[str, typer.Argument(help="Id of a pair (004) or of a template (004a).")],
+    stimuli: StimuliOption = "builtin",
+    password: PasswordOption = None,
+    prompts: PromptsOption = None,
+) -> None:
+    """Print an item with all its prompts, as the model gets them before its chat template."""
+    from referent_probe.stimuli.options import OptionOrder
+    from referent_probe.stimuli.primes import ContextSetting
+    from referent_probe.stimuli.prompts import DEFAULT_WORDING, choice_prompt, load_wording
+    from referent_probe.stimuli.ratings import rating
+    from referent_probe.stimuli.templates import load_stimuli
+
+    wording = load_wording(prompts) if prompts else DEFAULT_WORDING
+    pairs = load_stimuli(stimuli, password).pairs
+    found = [(pair, t) for pair in pairs for t in pair.members if item in (pair.id, t.id)]
+    if not found:
+        raise ReferentProbeError(f"no item {item!r} in {stimuli!r}; give an id from {pairs[0].id} to {pairs[-1].id}")
+    for pair, template in found:
+        score = rating(template.antecedent_noun)
+        rated = "no rating" if score is None else f"mean ascribed share of women {score:.2f}"
+        print(f"{template.id}  {template.case}, the blank is the {template.antecedent_noun} ({rated})\n{template.text}")
+        for setting in ContextSetting:
+            for order in OptionOrder:
+                prompt = choice_prompt(template, pair.partner(template), setting, order, wording)
+                print(f"\n--- {setting}, {order}")
+                for message in prompt.messages:
+                    print(f"[{message.role}] {message.text}")
+                print(f"[assistant] {''.join(segment.text for segment in prompt.prefill)}")
+        print()
+
+
+def run_command(command: Callable[..., Any]) -> None:
+    """Run a script's main function as a command with the package's options, messages and exit statuses."""
+    single = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+    single.command()(command)
+    _guarded(single)
+
+
+def main() -> None:
+    """Entry point of `referent-probe`."""
+    _guarded(app)
+
+
+def _guarded(application: typer.Typer) -> None:
+    """Exit status 0 done, 2 the user's mistake (one line, no traceback), 1 ours."""
+    try:
+        application()
+    except ReferentProbeError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("stopped; what is finished is kept, and the same command goes on from there", file=sys.stderr)
+        sys.exit(130)
+    except Exception:
+        traceback.print_exc()
+        print("this is a fault of referent-probe, please report it with the lines above", file=sys.stderr)
+        sys.exit(1)

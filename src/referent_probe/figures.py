@@ -1,0 +1,246 @@
+"""Tables to drawings: every function takes a table and returns a matplotlib `Figure`; it saves nothing.
+
+Figures are made to be read in one column of a paper (3.4 inches), and grow only where a model has more heads, or a run
+more pairs, than fit. Colours are safe for red-green blindness: the diverging map runs from blue to red, is symmetric
+and white at zero, and no category is told by colour alone.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import Bbox
+
+from referent_probe.analysis.inference import Interval
+
+STYLE: dict[Any, Any] = {
+    "font.size": 7.5,
+    "axes.titlesize": "medium",
+    "figure.titlesize": 8,
+    "legend.frameon": False,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.dpi": 200,
+    "figure.constrained_layout.use": True,
+}
+COLUMN, PAGE = 3.4, 7.0  # widths of a column and of a page, inches
+BLUE, ORANGE, GREY, MISSING = "#0072B2", "#D55E00", "#9A9A9A", "#D9D9D9"
+SMALLEST_TOTAL = 0.1  # logits; dividing by less than this would show noise
+MOST_NAMED = 10  # names in a panel; more would hide the points
+
+_BOLD_SPANS = ("priming_pronoun", "blank", "target_slot")
+_ORDERS = {"mf": ("masculine option first", "o", BLUE), "fm": ("feminine option first", "D", ORANGE)}
+_CASES = {"nominative": "nom.", "accusative": "acc.", "possessive": "poss."}
+_WHOLE_NUMBERS: dict[str, Any] = {"integer": True, "min_n_ticks": 1, "steps": [1, 2, 5, 10]}
+_SIDES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
+
+
+def head_map(heads: pd.DataFrame, total: Interval) -> Figure:
+    """Effect of patching each head, in both directions, carriers outlined.
+
+    Args:
+        heads: One row per head: `layer`, `head`, `denoise_mean` and `noise_mean` in logits (nan: not computed),
+            `carrier` ("none", "denoise", "noise" or "both": the directions in which the head carries the effect).
+        total: The contrasts' total effect.
+
+    Returns:
+        Two panels, layer (first at the bottom) by head, with one symmetric colour scale.
+    """
+    n_layers, n_heads = int(heads["layer"].max()) + 1, int(heads["head"].max()) + 1
+    n_carriers = (heads["carrier"] != "none").sum()
+    note = f"{n_carriers} carriers outlined (layer.head)" if n_carriers else "no head is a carrier"
+    detail = f"total effect {total}; {note}".replace(", n =", "\nn =")
+    limit = _limit(heads[["denoise_mean", "noise_mean"]])
+    width, height = np.clip(1.2 + 0.24 * n_heads, COLUMN, PAGE), np.clip(1.4 + 0.11 * n_layers, 2.6, 9.0)
+    with _drawing(width, height, "Patching one head at a time", detail) as (figure, body):
+        panels = body.subplots(1, 2, sharey=True)
+        for ax, direction, meaning in zip(panels, ("denoise", "noise"), ("sufficient?", "necessary?"), strict=True):
+            grid = heads.pivot(index="layer", columns="head", values=f"{direction}_mean")
+            image = _image(ax, grid.reindex(index=range(n_layers), columns=range(n_heads)), limit, "head")
+            ax.set_title(f"{direction[:-1]}ing\n({meaning})")
+        panels[0].set_ylabel("layer")
+        body.colorbar(image, ax=panels, label="effect on the logit difference (logits)", aspect=35, pad=0.02)
+        figure.draw_without_rendering()  # names are placed by distances on the page
+        for ax, direction in zip(panels, ("denoise", "noise"), strict=True):
+            carriers = heads[heads["carrier"].isin([direction, "both"])]
+            for layer, head in zip(carriers["layer"], carriers["head"], strict=True):
+                ax.add_patch(Rectangle((head - 0.5, layer - 0.5), 1, 1, fill=False, ec="black", lw=1.0, zorder=3))
+            _name_heads(ax, carriers, "head", "layer", by=f"{direction}_mean", avoid=carriers)
+    return figure
+
+
+def flow_map(flow: pd.DataFrame) -> Figure:
+    """Where the effect sits, layer by layer: the residual stream patched at one span at a time.
+
+    Args:
+        flow: One row per layer and span, spans in the order of the prompt: `layer`, `span`, `effect_mean` in logits
+            (nan: not computed), `total_mean` in logits, `n_contrasts`.
+
+    Returns:
+        Span by layer. Colour is the share of the total effect, or the effect in logits where the total is below
+        `SMALLEST_TOTAL`.
+    """
+    spans = list(dict.fromkeys(flow["span"]))
+    n_layers, total = int(flow["layer"].max()) + 1, float(flow["total_mean"].mean())
+    shares = abs(total) >= SMALLEST_TOTAL
+    grid = flow.pivot(index="span", columns="layer", values="effect_mean").reindex(index=spans, columns=range(n_layers))
+    grid = grid / total if shares else grid
+    remark = "" if shares else "\n(too small a total to divide by)"
+    detail = f"total effect {total:.2f} logits, n = {flow['n_contrasts'].max()} contrasts{remark}"
+    width, height = np.clip(1.9 + 0.05 * n_layers, COLUMN, PAGE), 1.2 + 0.17 * len(spans)
+    with _drawing(width, height, "Where the effect of the priming pronoun sits", detail) as (figure, body):
+        ax = body.subplots()
+        image = _image(ax, grid, _limit(grid), "layer")
+        ax.set_yticks(range(len(spans)), [span.replace("_", " ") for span in spans])
+        ax.tick_params(axis="y", length=0)
+        ax.invert_yaxis()
+        for label, span in zip(ax.get_yticklabels(), spans, strict=True):
+            label.set_fontweight("bold" if span in _BOLD_SPANS else "normal")
+        body.colorbar(image, ax=ax, label="share of the total effect" if shares else "effect (logits)", pad=0.02)
+    return figure
+
+
+def attention_by_layer(heads: pd.DataFrame, n_named: int = 4) -> Figure:
+    """How much each head looks from the target slot at the priming pronoun, and what it writes by that.
+
+    Args:
+        heads: One row per head: `layer`, `head`, `attention_to_prime_mean` (0 to 1), `prime_attribution_mean` in
+            logits (nan: not computed), `carrier` ("none", "denoise", "noise" or "both").
+        n_named: Heads named in each panel beside the carriers: those with the largest values.
+
+    Returns:
+        Two panels over one layer axis; carriers in another colour and shape, the largest of them named.
+    """
+    n_layers, carrier = int(heads["layer"].max()) + 1, heads["carrier"] != "none"
+    columns = ("attention_to_prime_mean", "prime_attribution_mean")
+    detail = f"at the target slot, named layer.head, n = {len(heads)} heads"
+    width, headline = np.clip(1.9 + 0.05 * n_layers, COLUMN, PAGE), "What each head takes from the priming pronoun"
+    with _drawing(width, 4.0, headline, detail) as (figure, body):
+        panels = body.subplots(2, 1, sharex=True)
+        for ax, column in zip(panels, columns, strict=True):
+            ax.axhline(0, color="black", lw=0.5, zorder=1)
+            for group, color, marker, name in (
+                (~carrier, GREY, "o", "other heads"),
+                (carrier, ORANGE, "D", "carriers"),
+            ):
+                x, y, label = heads.loc[group, "layer"], heads.loc[group, column], f"{group.sum()} {name}"
+                ax.scatter(x, y, s=9, c=color, marker=marker, lw=0, alpha=0.8, label=label)
+        panels[0].set(title="attention to the priming pronoun", ylabel="attention (0 to 1)")
+        panels[0].set_ylim(-0.02, max(0.1, 1.1 * heads[columns[0]].max()))
+        panels[1].set(title="direct attribution through that edge", ylabel="logit difference (logits)", xlabel="layer")
+        panels[1].set_xlim(-0.7, n_layers - 0.3)
+        panels[1].xaxis.set_major_locator(MaxNLocator(**_WHOLE_NUMBERS))
+        _legend(figure, panels[0])
+        figure.draw_without_rendering()  # names are placed by distances on the page
+        for ax, column in zip(panels, columns, strict=True):
+            top = heads[column].abs().rank(ascending=False) <= n_named
+            _name_heads(ax, heads[carrier | top], "layer", column, by=column, avoid=heads)
+    return figure
+
+
+def pair_effects(contrasts: pd.DataFrame) -> Figure:
+    """Total effect of the prime in every contrast of every pair, pairs sorted by their mean.
+
+    The total effect is the log-odds, feminine over masculine option, after the feminine prime less those after the
+    masculine prime: above 0 the answer goes with the other person's pronoun, below 0 against it.
+
+    Args:
+        contrasts: One row per contrast: `pair`, `occupation`, `case`, `option_order` ("mf" or "fm"),
+            `total_effect` in logits.
+
+    Returns:
+        One row per pair: its contrasts as dots, its mean as a bar. Pairs are named where their names can be read.
+    """
+    means = contrasts.groupby(["pair", "occupation", "case"])["total_effect"].mean().sort_values()
+    rows = {pair: row for row, (pair, _, _) in enumerate(means.index)}
+    row_height = np.clip(6.0 / len(rows), 0.02, 0.17)
+    named = row_height >= 0.1
+    dot, bar = (12, 60) if named else (4, 15)
+    detail = f"n = {len(rows)} pairs, {contrasts['total_effect'].count()} contrasts"
+    with _drawing(COLUMN, 1.6 + row_height * len(rows), "Effect of the prime, pair by pair", detail) as (figure, body):
+        ax = body.subplots()
+        ax.axvline(0, color="black", lw=0.6, zorder=1)
+        for order, (label, marker, color) in _ORDERS.items():
+            dots = contrasts[contrasts["option_order"] == order]
+            x, y = dots["total_effect"], dots["pair"].map(rows)
+            ax.scatter(x, y, s=dot, c=color, marker=marker, lw=0, alpha=0.8, label=label)
+        ax.scatter(means, range(len(means)), s=bar, c="black", marker="|", lw=1.3, zorder=3, label="mean of the pair")
+        ax.set(xlabel="← against prime    with prime →\neffect on feminine log-odds (logits)")
+        ax.set_ylim(-0.7, len(rows) - 0.3)
+        if named:
+            names = [f"{occupation}, {_CASES.get(case, case)} {pair}" for pair, occupation, case in means.index]
+            ax.set_yticks(range(len(rows)), names)
+            ax.tick_params(axis="y", length=0)
+            ax.grid(axis="y", color=MISSING, lw=0.5)
+            ax.set_axisbelow(True)
+        else:
+            ax.set(ylabel="pairs, sorted by mean", yticks=[])
+        _legend(figure, ax)
+    return figure
+
+
+@contextmanager
+def _drawing(width: float, height: float, headline: str, detail: str) -> Iterator[tuple[Figure, SubFigure]]:
+    """A titled figure in the one style and the room below its titles; laid out when the block ends."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(width, height))
+        figure.suptitle(headline, fontweight="bold")
+        body = figure.add_subfigure(figure.add_gridspec(1, 1)[0])
+        body.suptitle(re.sub(r"-(?=\d)", "−", detail), fontsize=STYLE["font.size"])
+        yield figure, body
+        figure.draw_without_rendering()  # ticks take their style when they are first drawn
+
+
+def _limit(values: pd.DataFrame) -> float:
+    """End of a symmetric colour scale: the largest distance from zero, 1 where there is none."""
+    largest = values.abs().max().max()
+    return float(largest) if largest > 0 else 1.0
+
+
+def _image(ax: Axes, grid: pd.DataFrame, limit: float, xlabel: str) -> AxesImage:
+    """Draws the first row at the bottom; cells without a value are grey, and the axis says so."""
+    note = "\n(grey: not computed)" if grid.isna().any(axis=None) else ""
+    ax.set(facecolor=MISSING, xlabel=xlabel + note)
+    image = ax.imshow(grid, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", origin="lower")
+    ax.xaxis.set_major_locator(MaxNLocator(**_WHOLE_NUMBERS))
+    ax.yaxis.set_major_locator(MaxNLocator(**_WHOLE_NUMBERS))
+    return image
+
+
+def _legend(figure: Figure, ax: Axes) -> None:
+    entries = ax.get_legend_handles_labels()
+    figure.legend(*entries, loc="outside lower center", ncols=2, handletextpad=0.1, columnspacing=1)
+
+
+def _name_heads(ax: Axes, heads: pd.DataFrame, x: str, y: str, *, by: str, avoid: pd.DataFrame) -> None:
+    """Writes `layer.head` beside the points of the heads with the largest values, where it covers the fewest others."""
+    heads = heads.dropna(subset=[x, y]).sort_values(by, key=abs, ascending=False).head(MOST_NAMED)
+    per_point = ax.figure.dpi / 72
+    frame = Bbox(ax.bbox.get_points() / per_point)
+    obstacles = ax.transData.transform(avoid[[x, y]].dropna().to_numpy(dtype=float)) / per_point
+    taken = [Bbox.from_bounds(px - 3, py - 3, 6, 6) for px, py in obstacles]
+
+    def cost(box: Bbox) -> int:
+        inside = frame.contains(*box.min) and frame.contains(*box.max)
+        return box.count_overlaps(taken) + (not inside)
+
+    for layer, head, px, py in heads[["layer", "head", x, y]].to_numpy(dtype=float):
+        name = f"{layer:.0f}.{head:.0f}"
+        centre, half = ax.transData.transform((px, py)) / per_point, np.array([2.1 * len(name), 3.2])
+        middles = [centre + np.array(side) * (half + gap) for gap, side in itertools.product((5, 10), _SIDES)]
+        taken.append(min((Bbox([middle - half, middle + half]) for middle in middles), key=cost))
+        across, up = taken[-1].min + half - centre
+        leader = {"arrowstyle": "-", "lw": 0.4, "shrinkA": 0, "shrinkB": 2} if np.hypot(across, up) > 17 else None
+        place: dict[str, Any] = {"xytext": (across, up), "textcoords": "offset points", "ha": "center", "va": "center"}
+        ax.annotate(name, (px, py), **place, fontsize=6.5, arrowprops=leader)

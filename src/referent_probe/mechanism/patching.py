@@ -1,0 +1,268 @@
+"""Activation patching of a contrast: every head at the target slot in both directions, and the residual stream.
+
+Denoising patches the run with the masculine prime from the run with the feminine one (is this activation sufficient?);
+noising patches the other way round (is it necessary?). Both effects have the sign of the total effect where the
+activation carries it (Zhang and Nanda, arXiv 2309.16042; Heimersheim and Nanda, arXiv 2404.15255).
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from referent_probe.analysis.inference import generator
+from referent_probe.measurement.choice import Choice, next_token_choice
+from referent_probe.mechanism.attention import attribute
+from referent_probe.mechanism.brute_force import full_patched_logits
+from referent_probe.mechanism.contrasts import Contrast
+from referent_probe.models.load import LoadedModel
+from referent_probe.models.resume import Patch, Recorded, Site, patched_logits, record
+from referent_probe.records import CONTRASTS, FLOW, HEADS, SELF_CHECKS
+from referent_probe.stimuli.primes import Span
+
+BEFORE_THE_PRIME = "before the first difference, so that causality leaves nothing to patch"
+
+_CF, _CM = 0, 1  # rows of the batch
+
+
+@dataclass(frozen=True)
+class Work:
+    """What to compute of one contrast.
+
+    Attributes:
+        contrast: The contrast.
+        flow: Whether the residual stream is swept by layer and span.
+        head_checks: Heads (layer, head) to compare with brute force, in both directions.
+        flow_checks: Number of residual cells to compare with brute force.
+        seed: Of the choice of residual cells.
+    """
+
+    contrast: Contrast
+    flow: bool
+    head_checks: tuple[tuple[int, int], ...]
+    flow_checks: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Patched:
+    """Results of one contrast: tables by the schemas of `records`, and seconds and counts by name."""
+
+    tables: dict[str, pd.DataFrame]
+    measured: dict[str, float]
+
+
+def plan(
+    contrasts: Sequence[Contrast], model: LoadedModel, *, flow_pairs: int, seed: int, checks: int = 8
+) -> tuple[Work, ...]:
+    """Decide what is computed of which contrast.
+
+    The residual stream is swept for the first `flow_pairs` pairs, masculine option first. Cells for the self-check
+    are drawn by seed and spread over contrasts.
+
+    Args:
+        contrasts: From `build_contrasts`.
+        model: The loaded model.
+        flow_pairs: Number of pairs whose residual stream is swept.
+        seed: Of the draw.
+        checks: Cells a kind of sweep, at least.
+    """
+    rng = generator(seed, "self-check")
+    usable = [c for c in contrasts if c.left_out is None]
+    with_flow = list(dict.fromkeys(c.pair for c in usable))[:flow_pairs]
+    flow_ids = [c.id for c in usable if c.pair in with_flow and c.order == "mf"]
+    heads: dict[str, list[tuple[int, int]]] = {c.id: [] for c in usable}
+    order = [usable[i].id for i in rng.permutation(len(usable))]
+    for i in range(max(checks, 1)):
+        cell = (int(rng.integers(model.n_layers)), int(rng.integers(model.n_heads)))
+        heads[order[i % len(order)]].append(cell)
+    flow_counts = {
+        c: len(part) for c, part in zip(flow_ids, np.array_split(range(checks), max(1, len(flow_ids))), strict=False)
+    }
+    return tuple(
+        Work(c, c.id in flow_ids, tuple(heads.get(c.id, ())), flow_counts.get(c.id, 0), seed) for c in contrasts
+    )
+
+
+def patch_contrast(model: LoadedModel, work: Work) -> Patched:
+    """Run everything that was planned for one contrast.
+
+    Example:
+        On a model of 30 layers and 9 heads the table "heads" has 270 rows; the effect of a head that carries the
+        whole prime would equal `total_effect` in both directions.
+    """
+    contrast = work.contrast
+    if contrast.left_out is not None:
+        empty = {name: pd.DataFrame(columns=[c.name for c in schema]) for name, schema in _LATER_SCHEMAS}
+        return Patched({"contrasts": _contrast_table(contrast, None, 0), **empty}, {})
+    began = time.perf_counter()
+    ids = torch.tensor([contrast.feminine.ids, contrast.masculine.ids], device=model.device)
+    run = record(model.bridge, ids, contrast.first_difference)
+    choices = [
+        next_token_choice(run.logits[row].double().cpu().numpy(), *contrast.tokens, contrast.they) for row in (_CF, _CM)
+    ]
+    recorded = time.perf_counter()
+    heads, token_blocks = _sweep_heads(model, contrast, run, choices)
+    swept = time.perf_counter()
+    flow = _sweep_flow(model, contrast, run, choices) if work.flow else pd.DataFrame(columns=[c.name for c in FLOW])
+    flowed = time.perf_counter()
+    checks = _self_check(model, work, ids, heads, flow, choices)
+    measured = {
+        "seconds": time.perf_counter() - began,
+        "seconds_recording": recorded - began,
+        "seconds_target_slot": swept - recorded,
+        "seconds_flow": flowed - swept,
+        "seconds_checks": time.perf_counter() - flowed,
+    }
+    tables = {
+        "contrasts": _contrast_table(contrast, choices, token_blocks),
+        "heads": heads,
+        "flow": flow,
+        "self_checks": checks,
+    }
+    return Patched(tables, measured)
+
+
+def expected_cost(work: Work, model: LoadedModel) -> float:
+    """About how many forward passes a contrast costs: for the progress bar."""
+    contrast, layers = work.contrast, model.n_layers
+    if contrast.left_out is not None:
+        return 0.0
+    slot = 2 * (layers + 1) * model.n_heads / 2 / contrast.length
+    firsts = {p for span in set(contrast.feminine.spans) if (p := _reached(contrast, span))} if work.flow else set()
+    flow = sum((contrast.length - reached[0]) * (layers + 1) / 2 / contrast.length for reached in firsts)
+    return 2 + slot + flow + 4 * len(work.head_checks) + 2 * work.flow_checks
+
+
+def _reached(contrast: Contrast, span: Span) -> tuple[int, ...]:
+    """The span's positions from the priming pronoun on; before it both runs hold the same."""
+    return tuple(p for p in contrast.feminine.positions(span) if p >= contrast.first_difference)
+
+
+_LATER_SCHEMAS = (("heads", HEADS), ("flow", FLOW), ("self_checks", SELF_CHECKS))
+
+
+def _sweep_heads(
+    model: LoadedModel, contrast: Contrast, run: Recorded, choices: Sequence[Choice]
+) -> tuple[pd.DataFrame, int]:
+    slot = (contrast.length - 1,)
+    cells = [(layer, head) for layer in range(model.n_layers) for head in range(model.n_heads)]
+    patches = [Patch(layer, Site.HEAD, slot, head) for layer, head in cells]
+    # Both directions in one pass: each prompt is patched from the other.
+    swept = patched_logits(model.bridge, run, run.take([_CM, _CF]), patches, contrast.tokens)
+    log_odds = _log_odds(swept.logits)
+    given = attribute(model.bridge, run, contrast.first_difference, contrast.tokens)
+    table = pd.DataFrame(cells, columns=["layer", "head"])
+    for i, (name, value) in enumerate(zip(("contrast", "pair", "occupation"), _keys(contrast), strict=True)):
+        table.insert(i, name, value)
+    table["denoise"] = log_odds[_CM] - choices[_CM].log_odds
+    table["noise"] = choices[_CF].log_odds - log_odds[_CF]
+    for name, values in (
+        ("attention_to_prime", given.attention),
+        ("direct_logit_attribution", given.direct),
+        ("prime_attribution", given.from_source),
+    ):
+        for row, setting in ((_CF, "cf"), (_CM, "cm")):
+            table[f"{name}_{setting}"] = np.nan if values is None else values[row].flatten().cpu().numpy()
+    return table, swept.token_blocks
+
+
+def _sweep_flow(model: LoadedModel, contrast: Contrast, run: Recorded, choices: Sequence[Choice]) -> pd.DataFrame:
+    base, source = run.take([_CM]), run.take([_CF])
+    tables = []
+    for span in dict.fromkeys(contrast.feminine.spans):
+        positions, reached = contrast.feminine.positions(span), _reached(contrast, span)
+        table = pd.DataFrame({"layer": range(model.n_layers), "span": str(span)})
+        table["span_position"], table["span_tokens"] = positions[0], len(positions)
+        if reached:
+            patches = [Patch(layer, Site.RESIDUAL, reached) for layer in range(model.n_layers)]
+            logits = patched_logits(model.bridge, base, source, patches, contrast.tokens).logits
+            table["effect"], table["reason"] = _log_odds(logits)[0] - choices[_CM].log_odds, None
+        else:
+            table["effect"], table["reason"] = 0.0, BEFORE_THE_PRIME
+        tables.append(table)
+    flow = pd.concat(tables, ignore_index=True)
+    for i, (name, value) in enumerate(zip(("contrast", "pair", "occupation"), _keys(contrast), strict=True)):
+        flow.insert(i, name, value)
+    return flow
+
+
+def _self_check(
+    model: LoadedModel, work: Work, ids: Tensor, heads: pd.DataFrame, flow: pd.DataFrame, choices: Sequence[Choice]
+) -> pd.DataFrame:
+    contrast, slot = work.contrast, (work.contrast.length - 1,)
+    rows: list[dict[str, object]] = []
+
+    def add(sweep: str, patch: Patch, span: str, fast: float) -> None:
+        base, source = (_CF, _CM) if sweep == "noise" else (_CM, _CF)
+        logits = full_patched_logits(model.bridge, ids[base], ids[source], patch)
+        moved = float(_log_odds(logits[list(contrast.tokens)])) - choices[base].log_odds
+        slow = -moved if sweep == "noise" else moved
+        head = -1 if patch.head is None else patch.head
+        rows.append(
+            {"contrast": contrast.id, "sweep": sweep, "layer": patch.layer, "head": head, "span": span}
+            | {"fast": fast, "brute_force": slow, "abs_diff": abs(fast - slow)}
+        )
+
+    for layer, head in work.head_checks:
+        cell = heads[(heads["layer"] == layer) & (heads["head"] == head)].iloc[0]
+        for sweep in ("denoise", "noise"):
+            add(sweep, Patch(layer, Site.HEAD, slot, head), str(Span.TARGET_SLOT), float(cell[sweep]))
+    computed = flow[flow["reason"].isna()] if len(flow) else flow
+    if len(computed) and work.flow_checks:
+        rng = generator(work.seed, "flow cells", contrast.id)
+        for i in rng.choice(len(computed), size=min(work.flow_checks, len(computed)), replace=False):
+            cell = computed.iloc[int(i)]
+            positions = contrast.feminine.positions(Span(cell["span"]))
+            patch = Patch(int(cell["layer"]), Site.RESIDUAL, positions)
+            add("flow", patch, str(cell["span"]), float(cell["effect"]))
+    return pd.DataFrame(rows, columns=[c.name for c in SELF_CHECKS])
+
+
+def _contrast_table(contrast: Contrast, choices: Sequence[Choice] | None, token_blocks: int) -> pd.DataFrame:
+    key, pair, occupation = _keys(contrast)
+    row: dict[str, object] = {column.name: np.nan for column in CONTRASTS if column.kind == "number"}
+    row |= {
+        "contrast": key,
+        "pair": pair,
+        "occupation": occupation,
+        "template": contrast.template.id,
+        "case": str(contrast.template.case),
+        "antecedent": str(contrast.template.antecedent),
+        "option_order": str(contrast.order),
+        "tokens": contrast.length,
+        "first_difference": contrast.first_difference,
+        "ids_cf": _hash_ids(contrast.feminine.ids),
+        "ids_cm": _hash_ids(contrast.masculine.ids),
+        "token_blocks": token_blocks,
+        "left_out": contrast.left_out,
+    }
+    if choices is not None:
+        row["total_effect"] = choices[_CF].log_odds - choices[_CM].log_odds
+        for setting, choice in zip(("cf", "cm"), choices, strict=True):
+            for name in ("log_odds", "p_feminine", "p_masculine", "p_they", "p_other"):
+                value = getattr(choice, name)
+                row[f"{name}_{setting}"] = np.nan if value is None else value
+    return pd.DataFrame([row])
+
+
+def _keys(contrast: Contrast) -> tuple[str, str, str]:
+    return contrast.id, contrast.pair, contrast.template.occupation
+
+
+def _hash_ids(ids: Sequence[int]) -> str:
+    return hashlib.sha256(json.dumps(list(ids)).encode()).hexdigest()
+
+
+def _log_odds(logits: Tensor) -> NDArray[np.float64]:
+    """Feminine minus masculine logit, from logits whose last axis holds the two."""
+    values: NDArray[np.float64] = logits.double().cpu().numpy()
+    difference: NDArray[np.float64] = values[..., 0] - values[..., 1]
+    return difference

@@ -1,0 +1,123 @@
+"""What is proved of every model when it is loaded, since wrong versions are wrong in silence."""
+
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from referent_probe.errors import ModelError
+from referent_probe.models.resume import CacheLostError, Patch, Site, patched_logits, record
+
+# Largest difference in logits that rounding explains, by dtype. In half precisions the shape of a batch alone moves
+# logits by this much, so that there the checks find gross faults only.
+TOLERANCE = {"float32": 1e-3, "bfloat16": 1.0, "float16": 0.25}
+
+
+@dataclass(frozen=True)
+class LoadChecks:
+    """Largest absolute differences in logits, and one effect that must not be zero.
+
+    Attributes:
+        bridge_against_hugging_face: Bridge against the plain model, all positions and tokens.
+        prefix_and_suffix_against_full: A pass in two parts through cached keys and values against one pass.
+        patch_with_itself: Every head of the first, middle and last block patched with its own value. This one and
+            the one before are nan where attention never saw the cache.
+        edited_pattern_effect: How far the logits move when one block's attention is cut to its own position.
+    """
+
+    bridge_against_hugging_face: float
+    prefix_and_suffix_against_full: float
+    patch_with_itself: float
+    edited_pattern_effect: float
+
+    def in_one_line(self) -> str:
+        """The checks as one line of text, as commands print it."""
+        return (
+            f"bridge = Hugging Face to {self.bridge_against_hugging_face:.0e}, prefix + suffix = full pass to "
+            f"{self.prefix_and_suffix_against_full:.0e}, patch with itself = baseline to "
+            f"{self.patch_with_itself:.0e}, an edited attention pattern moves logits by "
+            f"{self.edited_pattern_effect:.1g}"
+        )
+
+    def as_dict(self) -> dict[str, float]:
+        """The checks by name, for the manifest."""
+        return asdict(self)
+
+
+def probe_ids(vocabulary: int, device: torch.device) -> Tensor:
+    """Token ids [1, 24] for the checks: fixed, spread over the vocabulary, none at its ends where markers lie."""
+    steps = torch.arange(24)
+    return (vocabulary // 7 + (steps * 7919 + steps**2 * 104_729) % max(1, vocabulary // 2))[None].to(device)
+
+
+def check_bridge(bridge: Any, ids: Tensor, plain_logits: Tensor, dtype: str, name: str) -> LoadChecks:
+    """Run the checks.
+
+    Args:
+        bridge: The booted `TransformerBridge`.
+        ids: From `probe_ids`.
+        plain_logits: The plain Hugging Face model's logits [1, T, vocabulary] on `ids`, taken before booting.
+        dtype: Of the weights; sets the tolerance.
+        name: For the message.
+
+    Raises:
+        ModelError: A check failed; names the installed versions and the cure.
+    """
+    full = bridge.original_model(ids).logits
+    in_two_parts, itself = _through_the_cache(bridge, ids, full)
+    checks = LoadChecks(
+        bridge_against_hugging_face=_largest(full - plain_logits),
+        prefix_and_suffix_against_full=in_two_parts,
+        patch_with_itself=itself,
+        edited_pattern_effect=_largest(_with_edited_pattern(bridge, ids) - full),
+    )
+    problems = [
+        problem
+        for wrong, problem in (
+            (checks.bridge_against_hugging_face, "the bridge's logits differ from the plain Hugging Face model's"),
+            (checks.prefix_and_suffix_against_full, "keys and values of a cached prefix are lost or misplaced"),
+            (checks.patch_with_itself, "a run patched with its own activations differs from itself"),
+        )
+        if not wrong <= TOLERANCE[dtype]
+    ]
+    if not checks.edited_pattern_effect > 1e-6:
+        problems.append("an edited attention pattern does not change the logits (a fused attention kernel?)")
+    if problems:
+        raise ModelError(
+            f"{name!r} is refused with transformers {version('transformers')} and transformer-lens "
+            f"{version('transformer-lens')}: {'; '.join(problems)} ({checks.in_one_line()}); install the versions in "
+            "constraints.txt (transformers 5.23.0, transformer-lens 4.3.0)"
+        )
+    return checks
+
+
+def _through_the_cache(bridge: Any, ids: Tensor, full: Tensor) -> tuple[float, float]:
+    """How far a pass in two parts, and a run patched with itself, are from the full pass; nan without a cache."""
+    try:
+        run = record(bridge, ids, ids.shape[1] // 2)
+    except CacheLostError:
+        return float("nan"), float("nan")
+    last, n_layers, n_heads = ids.shape[1] - 1, int(bridge.cfg.n_layers), int(bridge.cfg.n_heads)
+    token = int(full[0, -1].argmax())
+    patches = [
+        Patch(layer, Site.HEAD, (last,), head)
+        for layer in sorted({0, n_layers // 2, n_layers - 1})
+        for head in range(n_heads)
+    ]
+    itself = patched_logits(bridge, run, run, patches, [token]).logits
+    return _largest(run.logits - full[:, -1]), _largest(itself - full[:, -1, token])
+
+
+def _with_edited_pattern(bridge: Any, ids: Tensor) -> Tensor:
+    def own_position_only(pattern: Tensor, hook: Any) -> Tensor:
+        return torch.eye(pattern.shape[-1], dtype=pattern.dtype, device=pattern.device).expand_as(pattern)
+
+    with bridge.hooks(fwd_hooks=[("blocks.0.attn.hook_pattern", own_position_only)]):
+        logits: Tensor = bridge.original_model(ids).logits
+    return logits
+
+
+def _largest(difference: Tensor) -> float:
+    return float(difference.abs().max())

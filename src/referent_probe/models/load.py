@@ -1,0 +1,181 @@
+"""Load a causal language model as a TransformerLens bridge, and prove it right before it is used."""
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+# Set before huggingface_hub is imported: nothing is sent anywhere.
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+import torch
+import transformers
+
+from referent_probe.errors import ModelError
+from referent_probe.models.checks import LoadChecks, check_bridge, probe_ids
+from referent_probe.models.source import DEFAULT_MODEL, ModelSource, find_model
+
+Dtype = Literal["float32", "bfloat16", "float16"]
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model ready for interventions.
+
+    Attributes:
+        source: Where it came from and which weights it has.
+        bridge: TransformerLens `TransformerBridge`: eager attention, evaluation mode, gradients off.
+        tokenizer: Its Hugging Face tokenizer.
+        checks: What was proved at load, with the largest differences.
+        device: Torch device.
+        dtype: Of the weights.
+        n_layers: Blocks.
+        n_heads: Query heads a block.
+    """
+
+    source: ModelSource
+    bridge: Any
+    tokenizer: Any
+    checks: LoadChecks
+    device: str
+    dtype: Dtype
+    n_layers: int
+    n_heads: int
+
+
+def load_model(
+    name: str = DEFAULT_MODEL,
+    *,
+    revision: str | None = None,
+    device: str = "auto",
+    dtype: Dtype = "float32",
+    trust_remote_code: bool = False,
+    notify: Callable[[str], None] = lambda message: None,
+) -> LoadedModel:
+    """Load a model and check that patched runs on it are exact.
+
+    Args:
+        name: A packaged model ("smollm2-135m-instruct"), a folder, a GGUF file, or a Hub id.
+        revision: Branch, tag or commit, for a Hub id.
+        device: "auto" (CUDA where there is one, else CPU), "cpu", "cuda", "cuda:1", ….
+        dtype: "float32" (exact to about 1e-5 logits), "bfloat16" or "float16".
+        trust_remote_code: Let a model folder run its own Python code. Off unless you trust its authors.
+        notify: Told, in one line, before anything that takes long.
+
+    Raises:
+        ModelError: Not found, damaged, not a causal language model, unknown to TransformerLens, or a check failed
+            (the message names the installed versions).
+
+    Example:
+        >>> model = load_model()  # doctest: +SKIP
+        >>> model.n_layers, model.n_heads  # doctest: +SKIP
+        (30, 9)
+    """
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    where = _device(device)
+    source = find_model(name, revision=revision, notify=notify)
+    options = {"local_files_only": True, "trust_remote_code": trust_remote_code}
+    config = _config(source, options)
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source.folder, **options)
+    except Exception as error:  # each tokenizer class raises its own kinds
+        raise ModelError(
+            f"{name!r}: its tokenizer cannot be read ({_one_line(error)}); the folder needs a tokenizer.json"
+        ) from error
+    try:
+        hf_model, loading = transformers.AutoModelForCausalLM.from_pretrained(
+            source.folder,
+            config=config,
+            dtype=getattr(torch, dtype),
+            attn_implementation="eager",
+            use_safetensors=True,
+            output_loading_info=True,
+            **options,
+        )
+    except Exception as error:  # safetensors, transformers and torch each raise their own kinds
+        raise ModelError(
+            f"{name!r}: its weights cannot be read ({_one_line(error)}); get the folder again, or save it again"
+        ) from error
+    if missing := sorted(loading["missing_keys"]):
+        # transformers fills them with random numbers and says so in its log alone.
+        raise ModelError(
+            f"{name!r}: its weights lack {len(missing)} tensors that its config asks for, {missing[0]!r} among them; "
+            "get the folder again, or save it again"
+        )
+    hf_model = hf_model.to(where).eval().requires_grad_(False)
+    ids = probe_ids(config.get_text_config().vocab_size, where)
+    # Before booting: the bridge rewires this very model, and would afterwards be compared with itself.
+    with torch.no_grad():
+        plain_logits = hf_model(ids).logits
+    bridge = _boot(source, hf_model, tokenizer, where, dtype)
+    checks = check_bridge(bridge, ids, plain_logits, dtype, name)
+    return LoadedModel(
+        source=source,
+        bridge=bridge,
+        tokenizer=tokenizer,
+        checks=checks,
+        device=str(where),
+        dtype=dtype,
+        n_layers=int(bridge.cfg.n_layers),
+        n_heads=int(bridge.cfg.n_heads),
+    )
+
+
+def _device(device: str) -> torch.device:
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        where = torch.device(device)
+        torch.empty(1, device=where)
+    except (RuntimeError, AssertionError) as error:
+        raise ModelError(f"device {device!r} cannot be used ({_one_line(error)}); give cpu, cuda or auto") from error
+    return where
+
+
+def _config(source: ModelSource, options: dict[str, Any]) -> Any:
+    try:
+        config = transformers.AutoConfig.from_pretrained(source.folder, **options)
+    except Exception as error:  # JSON, unknown architectures and remote code each raise their own kinds
+        raise ModelError(
+            f"{source.name!r}: its config cannot be used ({_one_line(error)}); an architecture that brings its own "
+            "code needs trust_remote_code=True, which you should give to authors you trust only"
+        ) from error
+    architecture = (getattr(config, "architectures", None) or [""])[0]
+    causal = transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    named_causal = architecture.endswith(("ForCausalLM", "LMHeadModel", "ForConditionalGeneration"))
+    encoder_only = bool(architecture) and not named_causal
+    if (
+        config.is_encoder_decoder
+        or encoder_only
+        or (config.model_type not in causal and not options["trust_remote_code"])
+    ):
+        raise ModelError(
+            f"{source.name!r} is a {architecture or config.model_type}, not a causal language model: it has no next "
+            "token to read a pronoun from; give a decoder-only model (…ForCausalLM)"
+        )
+    if not architecture:
+        config.architectures = [causal[config.model_type]]
+    return config
+
+
+def _boot(source: ModelSource, hf_model: Any, tokenizer: Any, where: torch.device, dtype: Dtype) -> Any:
+    from transformer_lens.model_bridge import TransformerBridge
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about defaults that are set here
+            bridge = TransformerBridge.boot_transformers(
+                str(source.folder), hf_model=hf_model, tokenizer=tokenizer, device=where, dtype=getattr(torch, dtype)
+            )
+    except Exception as error:  # unsupported architectures raise many kinds
+        raise ModelError(
+            f"TransformerLens cannot bridge {source.name!r} ({type(hf_model).__name__}): {_one_line(error)}; "
+            "give a model of a family that it supports"
+        ) from error
+    return bridge.eval().requires_grad_(False)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -1,0 +1,240 @@
+"""The main job: which heads carry the priming pronoun into the answer. From settings to a finished run folder."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pandas as pd
+
+from referent_probe import figures
+from referent_probe.analysis.carriers import CarrierRule
+from referent_probe.analysis.inference import Interval
+from referent_probe.errors import ExactnessError, OptionError
+from referent_probe.report import in_words, summarise
+from referent_probe.stimuli.prompts import DEFAULT_WORDING, PromptWording, load_wording
+from referent_probe.stimuli.templates import draw_pairs, load_stimuli
+from referent_probe.store import Run, check_out, open_run, versions
+
+if TYPE_CHECKING:
+    from referent_probe.mechanism.patching import Work
+    from referent_probe.models.load import LoadedModel
+
+# Float32 rounding through thirty blocks stays well under it; half precisions cannot promise it.
+LARGEST_DIFFERENCE = 1e-4
+
+Dtype = Literal["float32", "bfloat16", "float16"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the main job is asked for; the command line's options, by the same names.
+
+    Attributes:
+        model: A packaged model, a folder, a GGUF file, or a Hub id.
+        stimuli: "builtin", a TSV file, or WinoPron's zip.
+        password: Of an encrypted zip; WinoPron's published one is tried first.
+        pairs: Number of pairs, drawn by seed and spread over occupations.
+        flow_pairs: Number of those pairs whose residual stream is swept by layer and span (one option order).
+        prompts: TOML file with a wording of one's own; None for the built-in one.
+        out: Run folder; None for one under `runs/` named after model, stimuli, pairs and seed.
+        seed: Of every draw.
+        device: "auto", "cpu", "cuda", ….
+        dtype: "float32", "bfloat16" or "float16".
+        revision: Branch, tag or commit of a Hub model.
+        smallest_share: Smallest effect of interest as a share of the total effect.
+        csv: Write the tables as CSV too.
+    """
+
+    model: str
+    stimuli: str = "builtin"
+    password: str | None = None
+    pairs: int = 8
+    flow_pairs: int = 2
+    prompts: Path | None = None
+    out: Path | None = None
+    seed: int = 0
+    device: str = "auto"
+    dtype: Dtype = "float32"
+    revision: str | None = None
+    smallest_share: float = 0.01
+    csv: bool = False
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished run.
+
+    Attributes:
+        folder: The run folder.
+        summary: Content of `summary.json`.
+        heads: Table "head_effects".
+        paragraph: The finding in words.
+        was_complete: True where the run was there already and nothing was computed.
+    """
+
+    folder: Path
+    summary: dict[str, Any]
+    heads: pd.DataFrame
+    paragraph: str
+    was_complete: bool
+
+
+Progress = Callable[[Iterable["Work"], "LoadedModel"], Iterable["Work"]]
+
+
+def patch_priming_pronoun(
+    settings: Settings,
+    *,
+    notify: Callable[[str], None] = lambda message: None,
+    progress: Progress = lambda works, model: works,
+) -> Finished:
+    """Patch every head at the target slot in both directions, and the residual stream by layer and span.
+
+    Input is checked before the model is loaded, and a stopped run goes on where it was.
+
+    Args:
+        settings: What to do.
+        notify: Told what happens, a line at a time.
+        progress: Wraps the work units that are left, to show how far the job is.
+
+    Raises:
+        ReferentProbeError: Something in the input, the model or the run folder that the user can mend.
+        ExactnessError: Partial passes and brute force disagree.
+
+    Example:
+        >>> done = patch_priming_pronoun(Settings("smollm2-135m-instruct", pairs=8))  # doctest: +SKIP
+        >>> done.summary["self_check"]["max_abs_diff"] < 1e-4  # doctest: +SKIP
+        True
+    """
+    if not settings.flow_pairs >= 0:
+        raise OptionError(f"--flow-pairs {settings.flow_pairs} is below 0; give 0 or more")
+    if not 0 <= settings.smallest_share < 1:
+        raise OptionError(f"--smallest-share {settings.smallest_share} is not a share; give a number from 0 to below 1")
+    stimuli = load_stimuli(settings.stimuli, settings.password)
+    pairs = draw_pairs(stimuli, settings.pairs, settings.seed)
+    wording = load_wording(settings.prompts) if settings.prompts else DEFAULT_WORDING
+    name = Path(settings.model).name or settings.model
+    out = settings.out or Path("runs") / f"{name}_{stimuli.name}_{settings.pairs}-pairs_seed-{settings.seed}"
+    check_out(out)
+
+    # From here on torch is needed; what came before answers at once.
+    import torch
+
+    from referent_probe.mechanism.contrasts import build_contrasts
+    from referent_probe.mechanism.patching import patch_contrast, plan
+    from referent_probe.models import resume
+    from referent_probe.models.load import load_model
+    from referent_probe.models.source import find_model
+
+    source = find_model(settings.model, revision=settings.revision, notify=notify)
+    about = {
+        "model": {"name": settings.model, "kind": source.kind, "identity": source.identity, "dtype": settings.dtype},
+        "stimuli": {"name": stimuli.name, "sha256": stimuli.sha256, "n_pairs_available": len(stimuli.pairs)},
+    }
+    config = {
+        "job": "patch_priming_pronoun",
+        "version": versions()["referent-probe"],
+        "model": {"identity": source.identity, "dtype": settings.dtype, "device": settings.device},
+        "stimuli": about["stimuli"],
+        "pairs": [pair.id for pair in pairs],
+        "flow_pairs": settings.flow_pairs,
+        "wording": _wording(wording),
+        "seed": settings.seed,
+        "smallest_share": settings.smallest_share,
+        "threads": torch.get_num_threads(),
+        "packed_tokens": resume.PACKED_TOKENS,
+    }
+    run = open_run(out, config)
+    if run.complete:
+        return _read_finished(run)
+    model = load_model(
+        settings.model, revision=settings.revision, device=settings.device, dtype=settings.dtype, notify=notify
+    )
+    notify(f"{settings.model}: {model.n_layers} layers x {model.n_heads} heads, {settings.dtype} on {model.device}")
+    notify(f"checked: {model.checks.in_one_line()}")
+    contrasts = build_contrasts(pairs, model.tokenizer, wording)
+    works = plan(contrasts, model, flow_pairs=settings.flow_pairs, seed=settings.seed)
+    left = [work for work in works if not run.has(work.contrast.id)]
+    if len(left) < len(works):
+        notify(f"going on: {len(works) - len(left)} of {len(works)} contrasts are done already")
+    for work in progress(left, model):
+        patched = patch_contrast(model, work)
+        run.save_unit(work.contrast.id, patched.tables, patched.measured)
+    return _finish(run, [work.contrast.id for work in works], about, model, settings)
+
+
+def _finish(run: Run, units: list[str], about: dict[str, Any], model: "LoadedModel", settings: Settings) -> Finished:
+    tables, measured = run.collect(units)
+    rule = CarrierRule(smallest_share=settings.smallest_share)
+    summary, effects = summarise(tables, measured, about | {"n_layers": model.n_layers}, rule, settings.seed)
+    worst = summary["self_check"]["max_abs_diff"]
+    if settings.dtype == "float32" and not worst <= LARGEST_DIFFERENCE:
+        raise ExactnessError(
+            f"partial passes and brute force differ by {worst:.1e} logits, more than {LARGEST_DIFFERENCE:.0e}; the "
+            f"cells are in the units under {str(run.folder)!r}; please report this with the model's name"
+        )
+    heads = effects["head_effects"]
+    paragraph = in_words(summary, heads)
+    summary["in_words"] = paragraph
+    run.finish(
+        {**tables, **effects}, summary, _draw(summary, tables, effects), _manifest(model, tables), csv=settings.csv
+    )
+    return Finished(run.folder, summary, heads, paragraph, was_complete=False)
+
+
+def _read_finished(run: Run) -> Finished:
+    summary = json.loads((run.folder / "summary.json").read_text(encoding="utf-8"))
+    heads = pd.read_parquet(run.folder / "head_effects.parquet")
+    return Finished(run.folder, summary, heads, summary["in_words"], was_complete=True)
+
+
+def _draw(summary: dict[str, Any], tables: dict[str, pd.DataFrame], effects: dict[str, pd.DataFrame]) -> dict[str, Any]:
+    total = summary["total_effect"]
+    low, high = (float("nan") if x is None else x for x in total["ci95"])
+    interval = Interval(total["mean"], low, high, total["n"], total["unit"], total["n_of"])
+    heads, contrasts = effects["head_effects"], tables["contrasts"]
+    drawn = {
+        "head_map": figures.head_map(heads, interval),
+        "attention_by_layer": figures.attention_by_layer(heads),
+        "pair_effects": figures.pair_effects(contrasts[contrasts["left_out"].isna()]),
+    }
+    flow = effects["flow_effects"]
+    reached = flow[flow["reason"].isna()]
+    if len(reached):
+        drawn["flow_map"] = figures.flow_map(reached)
+    return drawn
+
+
+def _manifest(model: "LoadedModel", tables: dict[str, pd.DataFrame]) -> dict[str, Any]:
+    backend = getattr(model.tokenizer, "backend_tokenizer", None)
+    return {
+        "model": {
+            "name": model.source.name,
+            "kind": model.source.kind,
+            "identity": model.source.identity,
+            "architecture": type(model.bridge.original_model).__name__,
+            "layers": model.n_layers,
+            "heads": model.n_heads,
+        },
+        "tokenizer_sha256": None if backend is None else _sha256(backend.to_str()),
+        "chat_template_sha256": None
+        if model.tokenizer.chat_template is None
+        else _sha256(str(model.tokenizer.chat_template)),
+        "dtype": model.dtype,
+        "device": model.device,
+        "batch": "both prompts of one contrast",
+        "sampling": "none: log-probabilities of the next token, temperature 1, no top-k, no other processor",
+        "load_checks": model.checks.as_dict(),
+        "counts": {name: len(table) for name, table in tables.items()},
+    }
+
+
+def _wording(wording: PromptWording) -> dict[str, str]:
+    return {"name": wording.name, "system": wording.system, "user": wording.user, "prefill": wording.prefill}
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -1,0 +1,114 @@
+"""The stored tables: their columns, with type, unit and meaning.
+
+A table that does not match its schema is never written. Columns that end in `_cf` and `_cm` belong to the prompt with
+the feminine and with the masculine priming pronoun.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+Kind = Literal["text", "whole", "number"]
+
+_DTYPES = {"text": "object", "whole": "int64", "number": "float64"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a stored table.
+
+    Attributes:
+        name: As in the file.
+        kind: "text" (may be null), "whole" (int64) or "number" (float64, NaN where nothing was computed).
+        meaning: What it holds, with unit and range.
+    """
+
+    name: str
+    kind: Kind
+    meaning: str
+
+
+def _both(name: str, meaning: str) -> tuple[Column, Column]:
+    return (
+        Column(f"{name}_cf", "number", f"{meaning}; feminine prime"),
+        Column(f"{name}_cm", "number", f"{meaning}; masculine prime"),
+    )
+
+
+_OF_CONTRAST = (
+    Column("contrast", "text", "id of the contrast: template and option order, e.g. 004a-mf"),
+    Column("pair", "text", "id of the pair"),
+    Column("occupation", "text", "the cluster that is resampled"),
+)
+
+CONTRASTS = (
+    *_OF_CONTRAST,
+    Column("template", "text", "id of the target template"),
+    Column("case", "text", "nominative, accusative or possessive"),
+    Column("antecedent", "text", "occupation or participant: whom the blank refers to"),
+    Column("option_order", "text", "mf: masculine option first; fm: feminine option first"),
+    Column("tokens", "whole", "tokens of each prompt, T"),
+    Column("first_difference", "whole", "position of the priming pronoun, from 0"),
+    Column("ids_cf", "text", "sha256 of the token ids of the cf prompt"),
+    Column("ids_cm", "text", "sha256 of the token ids of the cm prompt"),
+    Column("total_effect", "number", "log_odds_cf - log_odds_cm, logits"),
+    *_both("log_odds", "feminine over masculine option, logits, T = 1"),
+    *_both("p_feminine", "probability of the feminine option, 0 to 1"),
+    *_both("p_masculine", "probability of the masculine option, 0 to 1"),
+    *_both("p_they", "probability of the form of they, 0 to 1; NaN where it is not one token"),
+    *_both("p_other", "probability of every other token, 0 to 1"),
+    Column("token_blocks", "whole", "tokens times blocks computed for all heads at the target slot, one direction"),
+    Column("left_out", "text", "why the contrast was not patched; null where it was"),
+)
+
+HEADS = (
+    *_OF_CONTRAST,
+    Column("layer", "whole", "block, from 0"),
+    Column("head", "whole", "query head, from 0"),
+    Column("denoise", "number", "cm run with the head's output at the target slot from cf, minus cm run, logits"),
+    Column("noise", "number", "cf run minus cf run with the head's output at the target slot from cm, logits"),
+    *_both("attention_to_prime", "attention from the target slot to the priming pronoun, 0 to 1"),
+    *_both("direct_logit_attribution", "head's direct logit attribution at the target slot, logits"),
+    *_both("prime_attribution", "part of the direct logit attribution from the priming pronoun, logits"),
+)
+
+FLOW = (
+    *_OF_CONTRAST,
+    Column("layer", "whole", "block whose input is patched, from 0"),
+    Column("span", "text", "span whose residual stream is patched"),
+    Column("span_position", "whole", "first token of the span, from 0"),
+    Column("span_tokens", "whole", "number of tokens of the span"),
+    Column("effect", "number", "cm run with the span's residual stream from cf, minus cm run, logits"),
+    Column("reason", "text", "why the effect is 0 without being computed; null where it was computed"),
+)
+
+SELF_CHECKS = (
+    Column("contrast", "text", "id of the contrast"),
+    Column("sweep", "text", "denoise, noise or flow"),
+    Column("layer", "whole", "block, from 0"),
+    Column("head", "whole", "query head, from 0; -1 for flow"),
+    Column("span", "text", "span, for flow; target_slot for heads"),
+    Column("fast", "number", "effect by the partial pass, logits"),
+    Column("brute_force", "number", "the same effect by a full pass with hooks, logits"),
+    Column("abs_diff", "number", "absolute difference, logits"),
+)
+
+SCHEMAS = {"contrasts": CONTRASTS, "heads": HEADS, "flow": FLOW, "self_checks": SELF_CHECKS}
+
+
+def conform(name: str, table: pd.DataFrame) -> pd.DataFrame:
+    """The table with its schema's columns in its schema's order and types.
+
+    Raises:
+        ValueError: A column is missing or unknown.
+
+    Example:
+        `conform("flow", table).dtypes["layer"]` is int64, also for a table without rows.
+    """
+    columns = SCHEMAS[name]
+    wanted = [column.name for column in columns]
+    if set(table.columns) != set(wanted):
+        unlike = sorted(set(table.columns) ^ set(wanted))
+        raise ValueError(f"table {name!r} and its schema differ in the columns {unlike}")
+    return table[wanted].astype({column.name: _DTYPES[column.kind] for column in columns})

@@ -1,0 +1,1 @@
+"""Items, context settings, pronoun forms and messages: text only, no tokenizer and no model."""

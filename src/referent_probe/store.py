@@ -1,0 +1,216 @@
+"""A run is a folder: finished work units first, then tables, summary and figures, and last the manifest.
+
+The manifest's presence means that the run is complete. A run that was stopped goes on where it was; what a unit wrote
+is whole or absent, since it is written aside and then renamed.
+"""
+
+import hashlib
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from referent_probe.errors import RunError
+from referent_probe.records import SCHEMAS, conform
+
+_PACKAGES = ("referent-probe", "torch", "transformers", "transformer-lens", "numpy", "scipy", "pandas")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder that is open for writing, or complete.
+
+    Attributes:
+        folder: Where it lies.
+        config: What fixes its results; the same configuration goes on in the same folder.
+        complete: Whether it is finished, so that nothing is left to do.
+    """
+
+    folder: Path
+    config: Mapping[str, Any]
+    complete: bool
+
+    def has(self, unit: str) -> bool:
+        """Whether a work unit is finished."""
+        return (self.folder / "units" / unit).is_dir()
+
+    def save_unit(self, unit: str, tables: Mapping[str, pd.DataFrame], measured: Mapping[str, float]) -> None:
+        """Keep a finished work unit: its tables and what was measured on the way (seconds, counts).
+
+        Raises:
+            RunError: The disk is full or the folder cannot be written.
+        """
+        target = self.folder / "units" / unit
+        aside = self.folder / "units" / f".{unit}"
+        with _writing(self.folder):
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.mkdir(parents=True)
+            for name, table in tables.items():
+                conform(name, table).to_parquet(aside / f"{name}.parquet", index=False)
+            _write_json(aside / "measured.json", measured)
+            aside.rename(target)
+
+    def collect(self, units: Sequence[str]) -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
+        """All units' tables joined in the given order, and what was measured, a row a unit."""
+        tables: dict[str, pd.DataFrame] = {}
+        for name in SCHEMAS:
+            files = [self.folder / "units" / unit / f"{name}.parquet" for unit in units]
+            parts = [pd.read_parquet(file) for file in files if file.is_file()]
+            filled = [part for part in parts if len(part)]
+            tables[name] = conform(name, pd.concat(filled, ignore_index=True) if filled else parts[0])
+        rows = [json.loads((self.folder / "units" / unit / "measured.json").read_text()) for unit in units]
+        return tables, pd.DataFrame(rows, index=pd.Index(list(units), name="unit"))
+
+    def finish(
+        self,
+        tables: Mapping[str, pd.DataFrame],
+        summary: Mapping[str, Any],
+        figures: Mapping[str, Any],
+        manifest: Mapping[str, Any],
+        *,
+        csv: bool = False,
+    ) -> None:
+        """Write tables, summary and figures, drop the units, and write the manifest last.
+
+        Args:
+            tables: By file name, without ending.
+            summary: For `summary.json`.
+            figures: matplotlib figures by file name, without ending; each is written as PNG and PDF.
+            manifest: What to record beside configuration, versions and hashes.
+            csv: Write each table as CSV too.
+
+        Raises:
+            RunError: The disk is full or the folder cannot be written; the finished units are kept.
+        """
+        with _writing(self.folder):
+            for name, table in tables.items():
+                table.to_parquet(self.folder / f"{name}.parquet", index=False)
+                if csv:
+                    table.to_csv(self.folder / f"{name}.csv", index=False)
+            _write_json(self.folder / "summary.json", summary)
+            (self.folder / "figures").mkdir(exist_ok=True)
+            for name, figure in figures.items():
+                figure.savefig(self.folder / "figures" / f"{name}.png", dpi=200)
+                # Without a date, the same run gives the same bytes.
+                figure.savefig(self.folder / "figures" / f"{name}.pdf", metadata={"CreationDate": None})
+            files = sorted(
+                file
+                for file in self.folder.rglob("*")
+                if file.is_file() and "units" not in file.relative_to(self.folder).parts and file.name != "config.json"
+            )
+            hashes = {file.relative_to(self.folder).as_posix(): _sha256(file) for file in files}
+            _write_json(
+                self.folder / "manifest.json",
+                {
+                    "config": self.config,
+                    **manifest,
+                    "versions": versions(),
+                    "git_commit": git_commit(),
+                    "sha256": hashes,
+                },
+            )
+            shutil.rmtree(self.folder / "units", ignore_errors=True)
+
+
+def check_out(folder: Path) -> None:
+    """See, before any long work, that a folder can be used for a run.
+
+    Raises:
+        RunError: It is a file, holds foreign files, or cannot be written.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise RunError(f"--out {str(folder)!r} is a file; name a folder that is empty or not there yet")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "config.json").is_file():
+        foreign = sorted(entry.name for entry in folder.iterdir())[:3]
+        raise RunError(
+            f"--out {str(folder)!r} holds files that are not a run's ({', '.join(foreign)}, …); name another folder"
+        )
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.write_bytes(b"")
+        probe.unlink()
+
+
+def open_run(folder: Path, config: Mapping[str, Any]) -> Run:
+    """Make a run folder, or go on in one that was begun with the same configuration.
+
+    Args:
+        folder: Absent, empty, or a run's folder.
+        config: Everything that fixes the results; JSON values.
+
+    Raises:
+        RunError: Foreign files, another configuration (the differing keys are named), or no permission.
+
+    Example:
+        `open_run(Path("runs/new"), {"seed": 0}).complete` is False.
+    """
+    check_out(folder)
+    settled: dict[str, Any] = json.loads(json.dumps(config))
+    begun = folder / "config.json"
+    if not begun.is_file():
+        with _writing(folder):
+            _write_json(begun, settled)
+        return Run(folder, settled, complete=False)
+    try:
+        before = json.loads(begun.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RunError(f"{str(begun)!r} is damaged ({error}); name another folder with --out") from error
+    if before != settled:
+        differing = sorted(key for key in {*before, *settled} if before.get(key) != settled.get(key))
+        shown = "; ".join(f"{key}: {before.get(key)!r} there, {settled.get(key)!r} now" for key in differing[:3])
+        raise RunError(
+            f"--out {str(folder)!r} holds a run with another configuration ({shown}); name another folder, or remove it"
+        )
+    return Run(folder, settled, complete=(folder / "manifest.json").is_file())
+
+
+def versions() -> dict[str, str]:
+    """Installed versions of the packages that fix results."""
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def git_commit() -> str | None:
+    """The commit of the checkout that this package runs from; None outside one."""
+    here = Path(__file__).resolve().parent
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, check=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"cannot write to {str(folder)!r}: {error.strerror or error}; free space or name another folder with "
+            "--out; what is finished is kept, and the same command goes on from there"
+        ) from error
+
+
+def _write_json(path: Path, value: Any) -> None:
+    aside = path.with_name(f".{path.name}")
+    aside.write_text(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    aside.replace(path)
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

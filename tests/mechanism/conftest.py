@@ -1,0 +1,8 @@
+"""What the tests of models share beside the tiny models of `tests/conftest.py`."""
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread(one_thread: None) -> None:
+    """All tests here compute on one thread."""
