@@ -3,10 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help demo test lint check-all clean
+.PHONY: help demo figures test lint check-all clean
 
 help:
 	@echo "make demo       the main job on the embedded model, written to runs/demo"
+	@echo "make figures    the README's pictures, from the demo"
 	@echo "make test       the tests"
 	@echo "make lint       ruff, mypy, import-linter"
 	@echo "make check-all  lint, and all tests with those too long for make test"
@@ -14,6 +15,10 @@ help:
 
 demo: $(READY)
 	$(BIN)/python experiments/patch_priming_pronoun.py --out runs/demo
+
+# The pictures in the README, from the demo's run.
+figures: demo
+	cp runs/demo/figures/head_map.png runs/demo/figures/flow_map.png figures/
 
 test: $(READY)
 	$(BIN)/python -m pytest

@@ -96,11 +96,15 @@ def show_job(settings: "Settings", *, as_json: bool, quiet: bool) -> None:
     from referent_probe.priming_pronoun import patch_priming_pronoun
 
     say = Console(stderr=True, quiet=quiet, highlight=False)
-    done = patch_priming_pronoun(
-        settings,
-        notify=lambda message: say.print(message, markup=False),
-        progress=lambda works, model: _with_bar(list(works), model, say),
-    )
+    try:
+        done = patch_priming_pronoun(
+            settings,
+            notify=lambda message: say.print(message, markup=False),
+            progress=lambda works, model: _with_bar(list(works), model, say),
+        )
+    except KeyboardInterrupt:
+        print("stopped; what is finished is kept, and the same command goes on from there", file=sys.stderr)
+        raise SystemExit(130) from None
     if as_json:
         print(json.dumps(done.summary, indent=1, ensure_ascii=False))
     elif not quiet:
@@ -255,9 +259,6 @@ def _guarded(application: typer.Typer) -> None:
     except ReferentProbeError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("stopped; what is finished is kept, and the same command goes on from there", file=sys.stderr)
-        sys.exit(130)
     except Exception:
         traceback.print_exc()
         print("this is a fault of referent-probe, please report it with the lines above", file=sys.stderr)

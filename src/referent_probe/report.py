@@ -137,20 +137,21 @@ def _carriers_in_words(summary: Mapping[str, Any], heads: pd.DataFrame) -> str:
         )
     both = _names(named[named["carrier"] == "both"])
     parts = [f"Carriers (max-t at 5 %, {len(heads)} heads x 2 directions): {both or 'none'} in both directions"]
+    sums, shares = [], []
     for direction, word in (("denoise", "denoising"), ("noise", "noising")):
         if only := _names(named[named["carrier"] == direction]):
             parts.append(f"{only} in {word} only")
-    shares = []
-    for direction, word in (("denoise", "denoising"), ("noise", "noising")):
+        added = named.loc[named["carrier"].isin([direction, "both"]), f"{direction}_mean"]
+        if len(added):
+            sums.append(f"{added.sum():+.2f} logits in {word}")
         share = summary["share_of_total_by_carriers"][direction]
         if share is not None:
             shares.append(f"{share:.0%} of the total effect in {word}")
-    text = "; ".join(parts) + "."
-    if shares:
-        text += f" Their single effects add up to {' and '.join(shares)} (a sum, not their joint effect)."
-    else:
-        text += " The total effect is too near zero to say what share they carry."
-    return text
+    of_total = " and ".join(shares) or "the total effect is too near zero to divide by"
+    return (
+        f"{'; '.join(parts)}. Their single effects add up to {' and '.join(sums)}: {of_total} "
+        "(a sum of single effects, not their joint effect)."
+    )
 
 
 def _names(heads: pd.DataFrame) -> str:

@@ -1,4 +1,4 @@
-"""What the tests of models share beside the tiny models of `tests/conftest.py`."""
+"""What the tests of mechanism share beside the tiny models of `tests/conftest.py`."""
 
 import pytest
 

@@ -77,7 +77,7 @@ def head_effects(heads: pd.DataFrame, smallest: float, rule: CarrierRule, seed: 
     Example:
         With 270 heads the p values are corrected for 540 tests.
     """
-    wide = heads.copy()
+    wide = heads.sort_values(["contrast", "layer", "head"])
     for name in _ATTRIBUTIONS:
         feminine, masculine = wide[f"{name}_cf"], wide[f"{name}_cm"]
         wide[name] = (feminine + masculine) / 2 if name == "attention_to_prime" else feminine - masculine

@@ -1,5 +1,6 @@
 """What is proved of every model when it is loaded, since wrong versions are wrong in silence."""
 
+import warnings
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
@@ -65,14 +66,18 @@ def check_bridge(bridge: Any, ids: Tensor, plain_logits: Tensor, dtype: str, nam
     Raises:
         ModelError: A check failed; names the installed versions and the cure.
     """
-    full = bridge.original_model(ids).logits
-    in_two_parts, itself = _through_the_cache(bridge, ids, full)
-    checks = LoadChecks(
-        bridge_against_hugging_face=_largest(full - plain_logits),
-        prefix_and_suffix_against_full=in_two_parts,
-        patch_with_itself=itself,
-        edited_pattern_effect=_largest(_with_edited_pattern(bridge, ids) - full),
+    versions = f"transformers {version('transformers')} and transformer-lens {version('transformer-lens')}"
+    cure = (
+        "install the versions in constraints.txt (transformers 5.23.0, transformer-lens 4.3.0) or, where these are "
+        "installed, give a model of another family"
     )
+    try:
+        checks = _measure(bridge, ids, plain_logits)
+    except Exception as error:  # whatever a model of an unforeseen make raises
+        raise ModelError(
+            f"{name!r} is refused with {versions}: its blocks cannot be recorded and patched "
+            f"({' '.join(repr(error).split())[:300]}); {cure}"
+        ) from error
     problems = [
         problem
         for wrong, problem in (
@@ -85,12 +90,19 @@ def check_bridge(bridge: Any, ids: Tensor, plain_logits: Tensor, dtype: str, nam
     if not checks.edited_pattern_effect > 1e-6:
         problems.append("an edited attention pattern does not change the logits (a fused attention kernel?)")
     if problems:
-        raise ModelError(
-            f"{name!r} is refused with transformers {version('transformers')} and transformer-lens "
-            f"{version('transformer-lens')}: {'; '.join(problems)} ({checks.in_one_line()}); install the versions in "
-            "constraints.txt (transformers 5.23.0, transformer-lens 4.3.0)"
-        )
+        raise ModelError(f"{name!r} is refused with {versions}: {'; '.join(problems)} ({checks.in_one_line()}); {cure}")
     return checks
+
+
+def _measure(bridge: Any, ids: Tensor, plain_logits: Tensor) -> LoadChecks:
+    full = bridge.original_model(ids).logits
+    in_two_parts, itself = _through_the_cache(bridge, ids, full)
+    return LoadChecks(
+        bridge_against_hugging_face=_largest(full - plain_logits),
+        prefix_and_suffix_against_full=in_two_parts,
+        patch_with_itself=itself,
+        edited_pattern_effect=_largest(_with_edited_pattern(bridge, ids) - full),
+    )
 
 
 def _through_the_cache(bridge: Any, ids: Tensor, full: Tensor) -> tuple[float, float]:
@@ -114,7 +126,8 @@ def _with_edited_pattern(bridge: Any, ids: Tensor) -> Tensor:
     def own_position_only(pattern: Tensor, hook: Any) -> Tensor:
         return torch.eye(pattern.shape[-1], dtype=pattern.dtype, device=pattern.device).expand_as(pattern)
 
-    with bridge.hooks(fwd_hooks=[("blocks.0.attn.hook_pattern", own_position_only)]):
+    with warnings.catch_warnings(), bridge.hooks(fwd_hooks=[("blocks.0.attn.hook_pattern", own_position_only)]):
+        warnings.simplefilter("ignore")  # about edits without effect, which the caller finds out by their effect
         logits: Tensor = bridge.original_model(ids).logits
     return logits
 

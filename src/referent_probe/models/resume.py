@@ -220,6 +220,8 @@ def record(bridge: Any, ids: Tensor, start: int) -> Recorded:
         positions = torch.arange(start, length, device=ids.device)[None].expand(ids.shape[0], -1)
         output = model(ids[:, start:], position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1)
     keys, values = _seen(cache)
+    if not len(kept["z"]) == len(kept["pattern"]) == len(residual) == len(blocks):
+        raise RuntimeError(f"hooks on heads or attention patterns did not fire in all of {len(blocks)} blocks")
     return Recorded(
         ids=ids,
         start=start,

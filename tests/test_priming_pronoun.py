@@ -1,0 +1,264 @@
+"""The main job from end to end, on a tiny model, as a user runs it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / "experiments" / "patch_priming_pronoun.py"
+TABLES = ("contrasts", "heads", "flow", "self_checks", "head_effects", "flow_effects")
+WINOPRON = ROOT.parent / "shared" / "data" / "winopron-data.zip"
+
+
+@pytest.fixture(scope="module")
+def model(save_tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny(tmp_path_factory.mktemp("model"), "llama", 2)
+
+
+@pytest.fixture
+def run_script(one_thread: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs the script in this process: exit status, stdout, stderr."""
+    import runpy
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", [str(SCRIPT), *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            runpy.run_path(str(SCRIPT), run_name="__main__")
+        out, err = capsys.readouterr()
+        return int(stop.value.code or 0), out, err
+
+    return run
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPT), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+
+
+def test_a_run_writes_what_it_promises(run_script: Any, model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    status, printed, err = run_script("--model", model, "--pairs", 7, "--flow-pairs", 1, "--out", out, "--csv")
+    assert status == 0, err
+    assert "Leading heads at the target slot" in printed
+    assert "On 7 pairs from 7 occupations (28 contrasts)" in printed.replace("\n", " ")
+    assert "28 contrasts to patch" in err
+    assert "checked: bridge = Hugging Face" in " ".join(err.split())
+    summary = json.loads((out / "summary.json").read_text())
+    assert (summary["n_pairs"], summary["n_contrasts"], len(summary["heads"])) == (7, 28, 8)
+    assert summary["self_check"]["max_abs_diff"] <= 1e-4
+    assert {k: v["n_cells"] for k, v in summary["self_check"]["by_sweep"].items()} == {
+        "denoise": 8,
+        "noise": 8,
+        "flow": 8,
+    }
+    assert {p.name for p in (out / "figures").iterdir()} == {
+        f"{name}.{ending}"
+        for name in ("head_map", "attention_by_layer", "pair_effects", "flow_map")
+        for ending in ("png", "pdf")
+    }
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["model"]["identity"].startswith("sha256:")
+    assert manifest["load_checks"]["bridge_against_hugging_face"] <= 1e-4
+    assert manifest["versions"]["torch"]
+    for name in TABLES:
+        table = pd.read_parquet(out / f"{name}.parquet")
+        assert len(table) == len(pd.read_csv(out / f"{name}.csv"))
+        assert f"{name}.parquet" in manifest["sha256"]
+    contrasts = pd.read_parquet(out / "contrasts.parquet")
+    named = ["p_feminine", "p_masculine", "p_they", "p_other"]
+    assert contrasts[[f"{name}_cf" for name in named]].sum(axis=1).to_numpy() == pytest.approx(1.0)
+    assert contrasts["total_effect"].to_numpy() == pytest.approx(
+        (contrasts["log_odds_cf"] - contrasts["log_odds_cm"]).to_numpy()
+    )
+
+    status, again, _ = run_script("--model", model, "--pairs", 7, "--flow-pairs", 1, "--out", out, "--csv")
+    assert status == 0
+    assert "complete; nothing was computed" in " ".join(again.split())
+    status, _, err = run_script("--model", model, "--pairs", 8, "--flow-pairs", 1, "--out", out)
+    assert status == 2
+    assert "another configuration (pairs:" in err
+    assert json.loads((out / "summary.json").read_text()) == summary
+
+
+def test_json_and_quiet(run_script: Any, model: Path, tmp_path: Path) -> None:
+    options = ("--model", model, "--pairs", 1, "--flow-pairs", 0, "--out", tmp_path / "run")
+    status, printed, _ = run_script(*options, "--json")
+    assert status == 0
+    summary = json.loads(printed)
+    assert summary["total_effect"]["ci95"] == [None, None]
+    assert all(head["carrier"] == "none" for head in summary["heads"])
+    assert run_script(*options, "--quiet") == (0, "", "")
+
+
+def test_a_config_file_gives_options_and_the_command_line_overrides(
+    run_script: Any, model: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(f'model = "{model}"\npairs = 2\nflow-pairs = 0\nseed = 3\n')
+    status, _, err = run_script("--config", config, "--pairs", 1, "--out", tmp_path / "run", "--quiet")
+    assert status == 0, err
+    kept = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (kept["seed"], len(kept["pairs"])) == (3, 1)
+
+
+def test_an_interrupt_says_that_the_run_goes_on_and_it_does(
+    run_script: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import referent_probe.mechanism.patching as patching
+
+    real, calls = patching.patch_contrast, []
+
+    def interrupted(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(patching, "patch_contrast", interrupted)
+    options = ("--model", model, "--pairs", 1, "--flow-pairs", 0, "--out", tmp_path / "run")
+    status, _, err = run_script(*options)
+    assert (status, "the same command goes on from there" in err) == (130, True)
+    status, _, err = run_script(*options)
+    assert (status, "going on: 2 of 4 contrasts" in err, len(calls)) == (0, True, 5)
+
+
+def test_killed_and_resumed_equals_undisturbed(run_script: Any, model: Path, tmp_path: Path) -> None:
+    options = ("--model", model, "--pairs", 12, "--flow-pairs", 2, "--seed", 4)
+    killed = 0
+    for delay in (0.0, 0.3, 0.8):
+        process = start(*options, "--out", tmp_path / "killed")
+        deadline = time.monotonic() + 60
+        units = tmp_path / "killed" / "units"
+        before = len(list(units.glob("*"))) if units.is_dir() else 0
+        while process.poll() is None and time.monotonic() < deadline:
+            if units.is_dir() and len(list(units.glob("*"))) > before:
+                time.sleep(delay)
+                break
+            time.sleep(0.01)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            killed += 1
+        process.communicate()
+    assert killed
+    resumed = start(*options, "--out", tmp_path / "killed")
+    _, err = resumed.communicate(timeout=120)
+    assert resumed.returncode == 0, err
+    whole = start(*options, "--out", tmp_path / "whole")
+    _, err = whole.communicate(timeout=120)
+    assert whole.returncode == 0, err
+    for name in TABLES:
+        assert (tmp_path / "killed" / f"{name}.parquet").read_bytes() == (
+            tmp_path / "whole" / f"{name}.parquet"
+        ).read_bytes(), name
+
+
+BAD: list[tuple[Sequence[str], str]] = [
+    (["--pairs", "0"], "cannot draw 0 pairs from the 72 of 'builtin'"),
+    (["--pairs", "73"], "cannot draw 73 pairs from the 72 of 'builtin'"),
+    (["--pairs", "many"], "Invalid value for '--pairs'"),
+    (["--flow-pairs", "-1"], "--flow-pairs -1"),
+    (["--smallest-share", "2"], "--smallest-share 2.0"),
+    (["--model", "no-such-folder/model.gguf"], "no model at 'no-such-folder/model.gguf'"),
+    (["--model", "a b"], "unknown model 'a b'"),
+    (["--revision", "main"], "revision 'main' was given"),
+    (["--stimuli", "{tmp}/none.tsv"], "none.tsv"),
+    (["--stimuli", "{tmp}/junk.tsv"], "junk.tsv"),
+    (["--stimuli", "{tmp}"], "folder"),
+    (["--prompts", "{tmp}/none.toml"], "none.toml"),
+    (["--prompts", "{tmp}/no_slot.toml"], "passage"),
+    (["--out", "{tmp}/foreign"], "files that are not a run's"),
+    (["--out", "{tmp}/junk.tsv"], "is a file"),
+    (["--out", "{tmp}/junk.tsv/run"], "cannot write to"),
+    (["--dtype", "int8"], "Invalid value for '--dtype'"),
+    (["--config", "{tmp}/none.toml"], "none.toml"),
+    (["--config", "{tmp}/odd.toml"], "unknown key 'paris'"),
+    (["--no-such-option"], "No such option"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD, ids=[" ".join(a) for a, _ in BAD])
+def test_bad_input_is_one_line_with_status_2_before_any_model(
+    arguments: Sequence[str], message: str, run_script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "junk.tsv").write_bytes(b"\x00\x01\x02 no table")
+    (tmp_path / "no_slot.toml").write_text('system = ""\nuser = "{option_1} {option_2}"\nprefill = ""\n')
+    (tmp_path / "odd.toml").write_text("paris = 3\n")
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "notes.txt").write_text("mine")
+    monkeypatch.chdir(tmp_path)
+    import referent_probe.models.load as load
+
+    monkeypatch.setattr(load, "load_model", lambda *a, **k: pytest.fail("the model was loaded"))
+    status, out, err = run_script(*(a.replace("{tmp}", str(tmp_path)) for a in arguments))
+    assert status == 2
+    assert message in " ".join(err.replace("│", " ").split())
+    assert "Traceback" not in out + err
+
+
+def test_a_device_or_model_of_the_wrong_kind_is_refused(run_script: Any, model: Path, tmp_path: Path) -> None:
+    status, _, err = run_script("--model", model, "--device", "abacus", "--out", tmp_path / "run")
+    assert (status, "device 'abacus' cannot be used" in err) == (2, True)
+    status, _, err = run_script("--model", tmp_path, "--out", tmp_path / "run2")
+    assert (status, "config.json is missing" in err) == (2, True)
+
+
+def test_a_failing_self_check_is_never_a_result(
+    run_script: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import referent_probe.mechanism.patching as patching
+
+    real = patching.full_patched_logits
+    monkeypatch.setattr(patching, "full_patched_logits", lambda *a: real(*a) * 1.5)
+    options = ("--model", model, "--pairs", 2, "--flow-pairs", 0, "--out", tmp_path / "run")
+    status, _, err = run_script(*options)
+    assert status == 1
+    assert "brute force differ by" in err
+    assert not (tmp_path / "run" / "manifest.json").exists()
+
+
+def test_a_users_own_stimuli(run_script: Any, model: Path, tmp_path: Path) -> None:
+    template = "The $OCCUPATION called the $PARTICIPANT because $NOM_PRONOUN {} again."
+    rows = ["occupation(0)\tother-participant(1)\tanswer\tpronoun_type\ttemplate"] + [
+        f"plumber\ttenant\t{answer}\t$NOM_PRONOUN\t{template.format(text)}"
+        for answer, text in ((0, "would come too late"), (1, "had found a leak"))
+    ]
+    path = tmp_path / "mine.tsv"
+    path.write_text("\n".join(rows) + "\n")
+    status, _, err = run_script(
+        "--model", model, "--stimuli", path, "--pairs", 1, "--flow-pairs", 0, "--out", tmp_path / "run"
+    )
+    assert status == 0, err
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["stimuli"]["name"] == "mine"
+
+
+@pytest.mark.skipif(not WINOPRON.is_file(), reason="WinoPron's zip is not beside the checkout")
+def test_winopron_runs_and_its_sentences_stay_out_of_the_run_folder(
+    run_script: Any, model: Path, tmp_path: Path
+) -> None:
+    from referent_probe.stimuli.templates import load_stimuli
+
+    out = tmp_path / "run"
+    status, _, err = run_script("--model", model, "--stimuli", WINOPRON, "--pairs", 3, "--out", out, "--csv")
+    assert status == 0, err
+    written = b"".join(path.read_bytes() for path in out.rglob("*") if path.is_file())
+    for pair in load_stimuli(WINOPRON).pairs:
+        for template in pair.members:
+            for piece in template.pieces:
+                if piece.kind == "text" and len(piece.text) > 12:
+                    assert piece.text.encode() not in written

@@ -1,0 +1,127 @@
+import json
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from referent_probe.errors import RunError
+from referent_probe.records import SCHEMAS, conform
+from referent_probe.store import check_out, open_run
+
+CONFIG = {"seed": 1, "pairs": ["001"]}
+
+
+def table(name: str, rows: int = 2) -> pd.DataFrame:
+    values = {"text": "x", "whole": 3, "number": 0.5}
+    return pd.DataFrame(
+        [{c.name: values[c.kind] for c in SCHEMAS[name]}] * rows, columns=[c.name for c in SCHEMAS[name]]
+    )
+
+
+def tables(rows: int = 2) -> dict[str, pd.DataFrame]:
+    return {name: table(name, rows) for name in SCHEMAS}
+
+
+@contextmanager
+def files_no_larger_than(size: int) -> Iterator[None]:
+    """The operating system refuses to write more, as on a full disk."""
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_run_from_nothing_to_complete(tmp_path: Path) -> None:
+    run = open_run(tmp_path / "a" / "run", CONFIG)
+    assert not run.complete
+    assert not run.has("u1")
+    for unit in ("u1", "u2"):
+        run.save_unit(unit, tables(), {"seconds": 1.5})
+        assert run.has(unit)
+    collected, measured = run.collect(["u2", "u1"])
+    assert {name: len(part) for name, part in collected.items()} == dict.fromkeys(SCHEMAS, 4)
+    assert measured["seconds"].tolist() == [1.5, 1.5]
+    run.finish(collected, {"x": 1}, {}, {"counts": {}}, csv=True)
+    assert not (run.folder / "units").exists()
+    manifest = json.loads((run.folder / "manifest.json").read_text())
+    assert manifest["config"] == CONFIG
+    assert set(manifest["sha256"]) == {f"{n}.{e}" for n in SCHEMAS for e in ("parquet", "csv")} | {"summary.json"}
+    assert open_run(run.folder, CONFIG).complete
+    stored = pd.read_parquet(run.folder / "heads.parquet")
+    pd.testing.assert_frame_equal(stored, collected["heads"], check_dtype=False)
+
+
+def test_an_incomplete_run_goes_on_and_units_are_whole(tmp_path: Path) -> None:
+    run = open_run(tmp_path / "run", CONFIG)
+    run.save_unit("u1", tables(), {})
+    (run.folder / "units" / ".u2").mkdir()
+    (run.folder / "units" / ".u2" / "heads.parquet").write_bytes(b"cut short")
+    again = open_run(run.folder, CONFIG)
+    assert (again.complete, again.has("u1"), again.has("u2")) == (False, True, False)
+    again.save_unit("u2", tables(3), {})
+    assert len(again.collect(["u1", "u2"])[0]["heads"]) == 5
+
+
+def test_another_configuration_is_refused_and_named(tmp_path: Path) -> None:
+    open_run(tmp_path / "run", CONFIG)
+    with pytest.raises(RunError, match=r"another configuration \(seed: 1 there, 2 now\); name another folder"):
+        open_run(tmp_path / "run", CONFIG | {"seed": 2})
+
+
+def test_foreign_files_a_file_and_a_damaged_config_are_refused(tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "thesis.tex").write_text("mine")
+    with pytest.raises(RunError, match=r"not a run's \(thesis.tex"):
+        open_run(foreign, CONFIG)
+    assert (foreign / "thesis.tex").read_text() == "mine"
+    with pytest.raises(RunError, match="is a file"):
+        check_out(foreign / "thesis.tex")
+    with pytest.raises(RunError, match="cannot write to"):
+        check_out(foreign / "thesis.tex" / "run")
+    run = open_run(tmp_path / "run", CONFIG)
+    (run.folder / "config.json").write_text("{")
+    with pytest.raises(RunError, match="is damaged"):
+        open_run(run.folder, CONFIG)
+
+
+@pytest.mark.parametrize("size", [0, 200, 5000])
+def test_a_full_disk_loses_nothing_that_was_finished(tmp_path: Path, size: int) -> None:
+    run = open_run(tmp_path / "run", CONFIG)
+    run.save_unit("u1", tables(), {"seconds": 1.0})
+    before = run.collect(["u1"])[0]
+    with files_no_larger_than(size), pytest.raises(RunError, match=r"cannot write to .* free space .* goes on"):
+        run.save_unit("u2", {"heads": table("heads", 20_000)} | tables(), {})
+    assert run.has("u1")
+    assert not run.has("u2")
+    after = open_run(run.folder, CONFIG).collect(["u1"])[0]
+    assert all(before[name].equals(after[name]) for name in SCHEMAS)
+    with files_no_larger_than(size), pytest.raises(RunError, match="cannot write to"):
+        run.finish({"heads": pd.concat([table("heads", 20_000).assign(head=range(20_000))])}, {"x": "y" * 9000}, {}, {})
+    assert not open_run(run.folder, CONFIG).complete
+    assert run.has("u1")
+    run.save_unit("u2", tables(), {"seconds": 2.0})
+    run.finish(run.collect(["u1", "u2"])[0], {}, {}, {})
+    assert open_run(run.folder, CONFIG).complete
+
+
+def test_tables_without_rows_keep_their_columns_and_types(tmp_path: Path) -> None:
+    run = open_run(tmp_path / "run", CONFIG)
+    run.save_unit("u1", tables(0), {})
+    collected = run.collect(["u1"])[0]
+    assert list(collected["flow"].columns) == [c.name for c in SCHEMAS["flow"]]
+    assert collected["flow"].dtypes["layer"] == "int64"
+
+
+@pytest.mark.parametrize("change", [lambda t: t.drop(columns="layer"), lambda t: t.assign(extra=1)])
+def test_a_table_that_does_not_match_its_schema_is_not_written(change: Any) -> None:
+    with pytest.raises(ValueError, match="differ in the columns"):
+        conform("heads", change(table("heads")))
