@@ -1,0 +1,370 @@
+"""Loading tiny models from folders, and the refusals: bad folders, wrong models, versions that are wrong in silence."""
+
+import json
+import shutil
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformer_lens.hook_points import HookPoint
+from transformer_lens.model_bridge import TransformerBridge
+from transformer_lens.model_bridge.generalized_components.attention import AttentionBridge
+
+from referent_probe.errors import ModelError
+from referent_probe.models.checks import TOLERANCE, check_bridge, probe_ids
+from referent_probe.models.load import LoadedModel, load_model
+from referent_probe.models.source import DEFAULT_MODEL
+
+
+@pytest.fixture
+def folder(saved: Path, tmp_path: Path) -> Path:
+    """A copy of a sound folder, to be spoiled at will."""
+    return Path(shutil.copytree(saved, tmp_path / "model"))
+
+
+@pytest.fixture(scope="module")
+def loaded(saved: Path) -> LoadedModel:
+    return load_model(str(saved), device="cpu")
+
+
+def refusal(name: str | Path, **options: Any) -> str:
+    """The message of a refusal; always one line that quotes the name."""
+    with pytest.raises(ModelError) as caught:
+        load_model(str(name), **{"device": "cpu"} | options)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert repr(str(name)) in message
+    return message
+
+
+class TestSound:
+    def test_what_is_loaded(self, loaded: LoadedModel, saved: Path, tokenizer: Any) -> None:
+        assert (loaded.n_layers, loaded.n_heads) == (2, 4)
+        assert (loaded.device, loaded.dtype) == ("cpu", "float32")
+        assert (loaded.source.kind, loaded.source.folder) == ("folder", saved)
+        assert loaded.tokenizer.is_fast
+        assert loaded.tokenizer.chat_template == tokenizer.chat_template
+        assert loaded.tokenizer(" she")["input_ids"] == tokenizer(" she")["input_ids"]
+
+    def test_it_computes_what_the_saved_model_computes(self, loaded: LoadedModel, llama: Any) -> None:
+        ids = torch.arange(30, 50)[None]
+        assert float((loaded.bridge.original_model(ids).logits - llama(ids).logits).abs().max()) < 1e-5
+
+    def test_gradients_are_off_and_it_evaluates(self, loaded: LoadedModel) -> None:
+        assert not any(parameter.requires_grad for parameter in loaded.bridge.parameters())
+        assert not any(parameter.requires_grad for parameter in loaded.bridge.original_model.parameters())
+        assert not any(module.training for module in loaded.bridge.modules())
+        assert not loaded.bridge.original_model(torch.arange(9, 12)[None]).logits.requires_grad
+        assert torch.is_grad_enabled()
+
+    def test_attention_is_eager(self, loaded: LoadedModel) -> None:
+        assert loaded.bridge.original_model.config._attn_implementation == "eager"
+
+    def test_no_hook_is_left(self, loaded: LoadedModel) -> None:
+        assert [p.name for p in loaded.bridge.hook_dict.values() if p.fwd_hooks or p.bwd_hooks] == []
+
+    def test_its_checks_are_within_rounding(self, loaded: LoadedModel) -> None:
+        checks = loaded.checks.as_dict()
+        assert checks.pop("edited_pattern_effect") > 1e-3
+        assert set(checks) == {
+            "bridge_against_hugging_face",
+            "prefix_and_suffix_against_full",
+            "patch_with_itself",
+        }
+        assert all(0 <= difference < 1e-4 for difference in checks.values())
+        line = loaded.checks.in_one_line()
+        assert "\n" not in line
+        assert "bridge = Hugging Face to " in line
+
+    def test_every_family_loads(self, tiny: Any, tokenizer: Any, tmp_path: Path) -> None:
+        tiny.plain.save_pretrained(tmp_path)
+        tokenizer.save_pretrained(tmp_path)
+        model = load_model(str(tmp_path), device="cpu")
+        assert (model.n_layers, model.n_heads) == (4, 4)
+        logits = model.bridge.original_model(tiny.ids).logits
+        assert float((logits - tiny.plain(tiny.ids).logits).abs().max()) < 1e-5
+
+    @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+    def test_half_precision(self, dtype: Any, saved: Path) -> None:
+        model = load_model(str(saved), device="cpu", dtype=dtype)
+        assert {p.dtype for p in model.bridge.original_model.parameters()} == {getattr(torch, dtype)}
+        assert model.dtype == dtype
+
+    def test_a_gguf_file(self, gguf_file: Path, llama: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("REFERENT_PROBE_CACHE", str(tmp_path))
+        model = load_model(str(gguf_file), device="cpu")
+        ids = torch.arange(30, 50)[None]
+        assert float((model.bridge.original_model(ids).logits - llama(ids).logits).abs().max()) < 1e-5
+
+    def test_an_architecture_that_the_config_does_not_name_is_filled_in(self, folder: Path) -> None:
+        config = json.loads((folder / "config.json").read_text())
+        del config["architectures"]
+        (folder / "config.json").write_text(json.dumps(config))
+        assert load_model(str(folder), device="cpu").n_layers == 2
+
+    def test_a_tokenizer_without_chat_template(self, folder: Path) -> None:
+        (folder / "chat_template.jinja").unlink()
+        assert load_model(str(folder), device="cpu").tokenizer.chat_template is None
+
+
+class TestDevices:
+    @pytest.mark.parametrize("device", ["nonsense", "", "cpu:x", "gpu"])
+    def test_one_that_does_not_exist(self, device: str, saved: Path) -> None:
+        with pytest.raises(ModelError) as caught:
+            load_model(str(saved), device=device)
+        assert f"device {device!r} cannot be used" in str(caught.value)
+        assert str(caught.value).endswith("give cpu, cuda or auto")
+        assert "\n" not in str(caught.value)
+
+    def test_cuda_where_there_is_none(self, saved: Path) -> None:
+        if torch.cuda.is_available():
+            pytest.skip("there is a CUDA device here")
+        with pytest.raises(ModelError, match="device 'cuda' cannot be used"):
+            load_model(str(saved), device="cuda")
+
+    def test_auto(self, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+        assert load_model(str(saved), device="auto").device == "cpu"
+
+
+class TestBadFolders:
+    def test_a_path_that_is_not_there(self) -> None:
+        assert "check the path" in refusal("./missing")
+
+    def test_without_config(self, folder: Path) -> None:
+        (folder / "config.json").unlink()
+        assert "config.json is missing" in refusal(folder)
+
+    def test_without_weights(self, folder: Path) -> None:
+        (folder / "model.safetensors").unlink()
+        assert "holds no *.safetensors weights; save the model as safetensors" in refusal(folder)
+
+    def test_with_pickled_weights_only(self, folder: Path) -> None:
+        (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+        assert "pytorch_model.bin is pickled, and pickled weights are not read" in refusal(folder)
+
+    @pytest.mark.parametrize("kept", [0, 4, 100, 20_000])
+    def test_with_weights_cut_short(self, kept: int, folder: Path) -> None:
+        weights = folder / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:kept])
+        message = refusal(folder)
+        assert "its weights cannot be read" in message
+        assert "get the folder again, or save it again" in message
+
+    def test_with_weights_of_another_shape(self, folder: Path) -> None:
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | {"hidden_size": 48}))
+        assert "its weights cannot be read" in refusal(folder)
+
+    def test_with_weights_missing(self, folder: Path) -> None:
+        # transformers fills what is missing with random numbers and says so in its log alone.
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
+        message = refusal(folder)
+        assert "its weights lack 9 tensors that its config asks for, 'model.layers.2.input_layernorm.weight'" in message
+        assert "get the folder again" in message
+
+    @pytest.mark.parametrize("content", ["", "{", "[]", '"text"', "{}", '{"model_type": "teapot"}'])
+    def test_with_a_config_of_no_model(self, content: str, folder: Path) -> None:
+        (folder / "config.json").write_text(content)
+        refusal(folder)
+
+    def test_without_tokenizer(self, folder: Path) -> None:
+        for file in [*folder.glob("tokenizer*"), *folder.glob("special_tokens*")]:
+            file.unlink()
+        message = refusal(folder)
+        assert "its tokenizer cannot be read" in message
+        assert message.endswith("the folder needs a tokenizer.json")
+
+    def test_with_a_broken_tokenizer(self, folder: Path) -> None:
+        (folder / "tokenizer.json").write_text("{")
+        assert "its tokenizer cannot be read" in refusal(folder)
+
+    def test_that_brings_its_own_code(self, folder: Path) -> None:
+        config = json.loads((folder / "config.json").read_text()) | {
+            "model_type": "teapot",
+            "auto_map": {"AutoConfig": "teapot.TeapotConfig"},
+        }
+        (folder / "config.json").write_text(json.dumps(config))
+        (folder / "teapot.py").write_text("raise SystemExit('a model folder ran its own code')")
+        assert "needs trust_remote_code=True, which you should give to authors you trust only" in refusal(folder)
+
+
+class TestWrongKinds:
+    def test_an_encoder(self, tokenizer: Any, tmp_path: Path) -> None:
+        from transformers import BertConfig, BertForMaskedLM
+
+        shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+        BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), **shape)).save_pretrained(tmp_path)
+        tokenizer.save_pretrained(tmp_path)
+        message = refusal(tmp_path)
+        assert "is a BertForMaskedLM, not a causal language model" in message
+        assert "give a decoder-only model" in message
+
+    @pytest.mark.parametrize("architecture", ["BertModel", "BertForSequenceClassification", None])
+    def test_other_encoders(self, architecture: str | None, folder: Path) -> None:
+        config: dict[str, Any] = {"model_type": "bert", "hidden_size": 32}
+        if architecture:
+            config["architectures"] = [architecture]
+        (folder / "config.json").write_text(json.dumps(config))
+        if architecture:
+            assert f"is a {architecture}, not a causal language model" in refusal(folder)
+        else:
+            refusal(folder)
+
+    def test_an_encoder_decoder(self, tokenizer: Any, tmp_path: Path) -> None:
+        from transformers import T5Config, T5ForConditionalGeneration
+
+        config = T5Config(vocab_size=len(tokenizer), d_model=32, d_kv=8, d_ff=32, num_layers=1, num_heads=4)
+        T5ForConditionalGeneration(config).save_pretrained(tmp_path)
+        tokenizer.save_pretrained(tmp_path)
+        assert "is a T5ForConditionalGeneration, not a causal language model" in refusal(tmp_path)
+
+    def test_a_classifier(self, folder: Path) -> None:
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | {"architectures": ["LlamaForSequenceClassification"]}))
+        assert "is a LlamaForSequenceClassification, not a causal language model" in refusal(folder)
+
+    def test_positions_that_are_no_rotation_of_keys(self, tokenizer: Any, tmp_path: Path) -> None:
+        # ALiBi adds to the scores by distance, which packed rows do not keep; the check at load finds it.
+        from transformers import BloomConfig, BloomForCausalLM
+
+        config = BloomConfig(vocab_size=len(tokenizer), hidden_size=32, n_layer=2, n_head=4)
+        torch.manual_seed(0)
+        model = BloomForCausalLM(config)
+        for parameter in model.parameters():
+            parameter.data += torch.randn_like(parameter) * 0.2
+        model.save_pretrained(tmp_path)
+        tokenizer.save_pretrained(tmp_path)
+        message = refusal(tmp_path)
+        assert "a run patched with its own activations differs from itself" in message
+        assert "give a model of another family" in message
+
+    def test_attention_that_is_only_watched(self, tokenizer: Any, tmp_path: Path) -> None:
+        # TransformerLens runs GPT-J's own attention and shows the pattern afterwards.
+        from transformers import GPTJConfig, GPTJForCausalLM
+
+        config = GPTJConfig(vocab_size=len(tokenizer), n_positions=64, n_embd=32, n_layer=2, n_head=4, rotary_dim=8)
+        GPTJForCausalLM(config).save_pretrained(tmp_path)
+        tokenizer.save_pretrained(tmp_path)
+        assert "an edited attention pattern does not change the logits" in refusal(tmp_path)
+
+    def test_a_model_without_attention(self, tokenizer: Any, tmp_path: Path) -> None:
+        from transformers import MambaConfig, MambaForCausalLM
+
+        config = MambaConfig(vocab_size=len(tokenizer), hidden_size=32, state_size=4, num_hidden_layers=2)
+        MambaForCausalLM(config).save_pretrained(tmp_path)
+        tokenizer.save_pretrained(tmp_path)
+        assert "cannot be recorded and patched" in refusal(tmp_path)
+
+    def test_a_family_that_transformer_lens_does_not_know(self, tokenizer: Any, tmp_path: Path) -> None:
+        from transformers import CTRLConfig, CTRLLMHeadModel
+
+        config = CTRLConfig(vocab_size=len(tokenizer), n_positions=64, n_embd=32, dff=32, n_layer=1, n_head=2)
+        CTRLLMHeadModel(config).save_pretrained(tmp_path)
+        tokenizer.save_pretrained(tmp_path)
+        assert "TransformerLens cannot bridge" in refusal(tmp_path)
+
+
+class TestWrongVersions:
+    """What transformers 5.24 did to TransformerLens 4.3, and its like."""
+
+    def check(self, message: str, problem: str) -> None:
+        assert problem in message
+        assert f"transformers {version('transformers')}" in message
+        assert f"transformer-lens {version('transformer-lens')}" in message
+        assert "install the versions in constraints.txt" in message
+
+    def test_a_cache_that_is_dropped(self, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(AttentionBridge, "_update_kv_cache", lambda self, k, v, **kwargs: (k, v))
+        self.check(refusal(saved), "keys and values of a cached prefix are lost or misplaced")
+
+    def test_the_layers_cache_argument_renamed(self, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        update = AttentionBridge._update_kv_cache
+
+        def renamed(self: Any, k: Tensor, v: Tensor, **kwargs: Any) -> Any:
+            return update(self, k, v, cache=kwargs.pop("past_key_values", None), **kwargs)
+
+        monkeypatch.setattr(AttentionBridge, "_update_kv_cache", renamed)
+        self.check(refusal(saved), "keys and values of a cached prefix are lost or misplaced")
+
+    def test_attention_edits_without_effect(self, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        # As where a fused kernel has used the pattern before the hook sees it.
+        call = HookPoint.__call__
+
+        def read_only(self: Any, tensor: Tensor, *args: Any) -> Tensor:
+            seen = call(self, tensor, *args)
+            return tensor if str(self.name).endswith("attn.hook_pattern") else seen
+
+        monkeypatch.setattr(HookPoint, "__call__", read_only)
+        self.check(refusal(saved), "an edited attention pattern does not change the logits (a fused attention kernel?)")
+
+    def test_attention_hooks_that_never_fire(self, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        call = HookPoint.__call__
+
+        def silent(self: Any, tensor: Tensor, *args: Any) -> Tensor:
+            return tensor if str(self.name).endswith("attn.hook_pattern") else call(self, tensor, *args)
+
+        monkeypatch.setattr(HookPoint, "__call__", silent)
+        self.check(refusal(saved), "hooks on heads or attention patterns did not fire in all of 2 blocks")
+
+    def test_a_bridge_that_computes_something_else(self, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        boot = TransformerBridge.boot_transformers
+
+        def off(*args: Any, **kwargs: Any) -> Any:
+            bridge = boot(*args, **kwargs)
+            bridge.blocks[1].ln1.weight.data.mul_(1.5)
+            return bridge
+
+        monkeypatch.setattr(TransformerBridge, "boot_transformers", off)
+        self.check(refusal(saved), "the bridge's logits differ from the plain Hugging Face model's")
+
+    def test_a_model_whose_logits_are_not_numbers(self, folder: Path) -> None:
+        from safetensors.torch import load_file, save_file
+
+        weights = load_file(folder / "model.safetensors")
+        weights["model.norm.weight"] = torch.full_like(weights["model.norm.weight"], float("nan"))
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+        refusal(folder)
+
+
+class TestChecks:
+    @pytest.mark.parametrize("vocabulary", [16, 330, 32_000, 262_144])
+    def test_probe_ids_lie_inside_the_vocabulary(self, vocabulary: int) -> None:
+        ids = probe_ids(vocabulary, torch.device("cpu"))
+        assert ids.shape == (1, 24)
+        assert int(ids.min()) >= 0
+        assert int(ids.max()) < vocabulary
+        assert len(set(ids[0].tolist())) >= min(20, vocabulary // 4)
+
+    def test_every_family_passes_far_inside_the_tolerance(self, tiny: Any) -> None:
+        ids = probe_ids(tiny.plain.config.vocab_size, torch.device("cpu"))
+        checks = check_bridge(tiny.bridge, ids, tiny.plain(ids).logits, "float32", tiny.family).as_dict()
+        effect = checks.pop("edited_pattern_effect")
+        assert all(difference < 1e-5 for difference in checks.values())
+        assert effect > TOLERANCE["float32"]
+
+    def test_all_that_is_wrong_is_named(
+        self, tiny_model: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tiny = tiny_model("llama")
+        monkeypatch.setattr(AttentionBridge, "_update_kv_cache", lambda self, k, v, **kwargs: (k, v))
+        ids = probe_ids(tiny.plain.config.vocab_size, torch.device("cpu"))
+        with pytest.raises(ModelError) as caught:
+            check_bridge(tiny.bridge, ids, tiny.plain(ids).logits + 1, "float32", "mine")
+        message = str(caught.value)
+        assert "the bridge's logits differ" in message
+        assert "a cached prefix" in message
+        assert "(bridge = Hugging Face to 1e+00" in message
+
+
+@pytest.mark.slow
+def test_the_packaged_model_loads() -> None:
+    model = load_model(DEFAULT_MODEL, device="cpu")
+    assert (model.n_layers, model.n_heads) == (30, 9)
+    assert model.checks.bridge_against_hugging_face < 1e-3
+    assert model.checks.prefix_and_suffix_against_full < 1e-3
