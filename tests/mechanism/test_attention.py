@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from referent_probe.mechanism.attention import Attribution, attribute
-from referent_probe.models.resume import Recorded, record
+from referent_probe.models.record import Recorded, record
 
 LENGTH, DIFFERS, LAYERS, HEADS = 20, 7, 4, 4
 TOKENS = (9, 200)
@@ -313,3 +314,41 @@ def test_transformer_lens_says_the_same(family: str, build_tiny: Callable[..., A
     for layer in range(LAYERS):
         for head in range(HEADS):
             assert math.isclose(by_label[f"L{layer}H{head}"], float(ours[0, layer, head]), abs_tol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("Cohere", "changes its logits after the unembedding"),
+        ("Granite", "scales what each block adds"),
+        ("Olmo", "final norm"),
+    ],
+)
+def test_models_that_scale_logits_or_blocks_get_a_reason_instead_of_wrong_numbers(
+    kind: str, reason: str, tokenizer: Any, tmp_path: Path
+) -> None:
+    import transformers
+    from transformer_lens.model_bridge import TransformerBridge
+
+    extra = {"Cohere": {"logit_scale": 0.0625}, "Granite": {"residual_multiplier": 0.22}, "Olmo": {}}[kind]
+    config = getattr(transformers, f"{kind}Config")(
+        vocab_size=300,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        **extra,
+    )
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    model.config.architectures = [type(model).__name__]
+    bridge = TransformerBridge.boot_transformers(str(tmp_path), hf_model=model, tokenizer=tokenizer, device="cpu")
+    ids = torch.randint(5, 300, (2, LENGTH))
+    with torch.no_grad():
+        result = attribute(bridge, record(bridge, ids, 0), DIFFERS, TOKENS)
+    assert result.direct is None
+    assert reason in str(result.reason)

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from referent_probe.models import resume
-from referent_probe.models.resume import Patch, Recorded, Site, patched_logits, record
+from referent_probe.models.record import Recorded, record
+from referent_probe.models.resume import Patch, Site, patched_logits
 
 LENGTH, DIFFERS, LAYERS, HEADS = 20, 7, 4, 4
 LAST = LENGTH - 1

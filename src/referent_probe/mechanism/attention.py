@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from referent_probe.models.resume import Recorded
+from referent_probe.models.record import Recorded
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ def attribute(bridge: Any, run: Recorded, source: int, tokens: tuple[int, int]) 
         A head that attends to the source alone has `attention` 1 and `from_source` equal to `direct`.
     """
     attention = torch.stack([pattern[:, :, source] for pattern in run.pattern], dim=1).double()
-    direction = _final_direction(bridge, run.final_residual, tokens)
+    direction, reason = _final_direction(bridge, run, tokens)
     if direction is None:
-        return Attribution(attention, None, None, "the final norm is neither RMSNorm nor LayerNorm")
+        return Attribution(attention, None, None, reason)
     direct, from_source = [], []
     for layer, block in enumerate(bridge.blocks):
         heads = run.pattern[layer].shape[1]
@@ -77,12 +77,32 @@ def _project(output_projection: Any, z: Tensor, direction: Tensor) -> Tensor:
     return torch.einsum("bhd,bd->bh", written[:, :-1] - written[:, -1:], direction)
 
 
-def _final_direction(bridge: Any, residual: Tensor, tokens: tuple[int, int]) -> Tensor | None:
-    """Gradient of the logit difference in the residual stream, with the final norm's scale held [batch, d_model]."""
+def _final_direction(bridge: Any, run: Recorded, tokens: tuple[int, int]) -> tuple[Tensor | None, str | None]:
+    """Gradient of the logit difference in the residual stream, with the final norm's scale held [batch, d_model].
+
+    None, with the reason, where the model does more to residual stream or logits than this takes into account.
+    """
+    config = bridge.original_model.config.get_text_config()
+    if getattr(config, "residual_multiplier", 1.0) != 1.0:
+        return None, "the model scales what each block adds to the residual stream"
     unembed = bridge.original_model.get_output_embeddings()
-    weight = getattr(unembed, "original_component", unembed).weight
-    difference = (weight[tokens[0]].double() - weight[tokens[1]].double()).expand(residual.shape[0], -1)
-    return _through_norm(bridge.ln_final, residual, difference)
+    linear = getattr(unembed, "original_component", unembed)
+    difference = linear.weight[tokens[0]].double() - linear.weight[tokens[1]].double()
+    direction = _through_norm(bridge.ln_final, run.final_residual, difference.expand(len(run.ids), -1))
+    if direction is None:
+        return None, "the final norm is neither RMSNorm nor LayerNorm"
+    normed = bridge.ln_final(run.final_residual).double()
+    ends = normed @ difference
+    if linear.bias is not None:
+        ends = ends + linear.bias[tokens[0]].double() - linear.bias[tokens[1]].double()
+    logits = run.logits.double()
+    if (cap := getattr(config, "final_logit_softcapping", None)) is not None:
+        logits = cap * torch.atanh(logits / cap)
+    found = logits[:, tokens[0]] - logits[:, tokens[1]]
+    tolerance = 1e-3 if linear.weight.dtype == torch.float32 else 0.1
+    if not torch.allclose(ends, found, rtol=tolerance, atol=tolerance * float(logits.std())):
+        return None, "the model changes its logits after the unembedding"
+    return direction, None
 
 
 def _through_norm(norm: Any, x: Tensor, direction: Tensor) -> Tensor | None:
@@ -90,7 +110,7 @@ def _through_norm(norm: Any, x: Tensor, direction: Tensor) -> Tensor | None:
 
     None where the norm's output is not what the formula says, so that a norm of an unknown kind is never misread.
     """
-    x = x.double()
+    given, x = x, x.double()
     centred = x if norm.uses_rms_norm else x - x.mean(-1, keepdim=True)
     epsilon = next(
         (float(getattr(norm.original_component, name)) for name in ("variance_epsilon", "eps")
@@ -98,11 +118,13 @@ def _through_norm(norm: Any, x: Tensor, direction: Tensor) -> Tensor | None:
         0.0,
     )  # fmt: skip
     scale = (centred.pow(2).mean(-1, keepdim=True) + epsilon).sqrt()
-    gain = norm.weight.double() + (1.0 if norm.uses_weight_offset else 0.0)
-    bias = getattr(norm, "bias", None)
+    weight = getattr(norm.original_component, "weight", None)
+    bias = getattr(norm.original_component, "bias", None)
+    offset = 1.0 if norm.uses_weight_offset else 0.0
+    gain = torch.ones_like(x) if weight is None else weight.double() + offset
     expected = centred / scale * gain + (0.0 if bias is None else bias.double())
-    actual = norm(x.to(norm.weight.dtype)).double()
-    tolerance = 1e-4 if norm.weight.dtype == torch.float32 else 5e-2
+    actual = norm(given).double()
+    tolerance = 1e-4 if given.dtype == torch.float32 else 5e-2
     if not torch.allclose(expected, actual, rtol=tolerance, atol=tolerance * float(actual.abs().max())):
         return None
     pulled: Tensor = direction * gain / scale

@@ -23,7 +23,8 @@ from referent_probe.mechanism.attention import attribute
 from referent_probe.mechanism.brute_force import full_patched_logits
 from referent_probe.mechanism.contrasts import Contrast
 from referent_probe.models.load import LoadedModel
-from referent_probe.models.resume import Patch, Recorded, Site, patched_logits, record
+from referent_probe.models.record import Recorded, record
+from referent_probe.models.resume import Patch, Site, patched_logits
 from referent_probe.records import CONTRASTS, FLOW, HEADS, SELF_CHECKS
 from referent_probe.stimuli.primes import Span
 

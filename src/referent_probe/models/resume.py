@@ -10,16 +10,18 @@ Nothing here knows an architecture. Masks, rotary tables and logits are the mode
 recorded pass, and the rest is cut to the tokens that take part.
 """
 
-import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers.cache_utils import Cache, CacheLayerMixin
+
+from referent_probe.models.blocks import block_index, entering, unembed_only
+from referent_probe.models.prefix import prefix_cache
+from referent_probe.models.record import Recorded
 
 # Attention between packed rows is computed and masked away, so its cost grows with the square of what is packed.
 PACKED_TOKENS = 640
@@ -30,10 +32,6 @@ class Site(StrEnum):
 
     RESIDUAL = "resid_pre"
     HEAD = "z"
-
-
-class CacheLostError(RuntimeError):
-    """The model did not hand its cache on to attention, as with versions of two libraries that do not fit."""
 
 
 @dataclass(frozen=True)
@@ -54,60 +52,6 @@ class Patch:
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """An unpatched pass over a batch of prompts of equal length that agree on their first `start` tokens.
-
-    Attributes:
-        ids: Token ids [batch, T].
-        start: First position at which the prompts may differ; activations are kept from here on, n = T - start.
-        keys: Per block, keys of all positions [batch, key-value heads, T, d_head].
-        values: Per block, values, same shape.
-        visible: Per block, which key positions a query position from `start` on may attend to [n, T], bool.
-        residual: Per block, the residual stream entering it [batch, n, d_model].
-        z: Per block, the heads' outputs, concatenated [batch, n, heads * d_head].
-        pattern: Per block, attention of the last position [batch, heads, T].
-        final_residual: Residual stream after the last block, last position [batch, d_model].
-        logits: Logits of the last position [batch, vocabulary].
-    """
-
-    ids: Tensor
-    start: int
-    keys: tuple[Tensor, ...]
-    values: tuple[Tensor, ...]
-    visible: tuple[Tensor, ...]
-    residual: tuple[Tensor, ...]
-    z: tuple[Tensor, ...]
-    pattern: tuple[Tensor, ...]
-    final_residual: Tensor
-    logits: Tensor
-
-    @property
-    def length(self) -> int:
-        """Number of tokens T of each prompt."""
-        return int(self.ids.shape[1])
-
-    def take(self, rows: Sequence[int]) -> "Recorded":
-        """The same run with these members of the batch, in this order: [1, 0] swaps two prompts."""
-        chosen = torch.as_tensor(list(rows), device=self.ids.device)
-
-        def of(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            return tuple(tensor.index_select(0, chosen) for tensor in tensors)
-
-        return Recorded(
-            ids=self.ids.index_select(0, chosen),
-            start=self.start,
-            keys=of(self.keys),
-            values=of(self.values),
-            visible=self.visible,
-            residual=of(self.residual),
-            z=of(self.z),
-            pattern=of(self.pattern),
-            final_residual=self.final_residual.index_select(0, chosen),
-            logits=self.logits.index_select(0, chosen),
-        )
-
-
-@dataclass(frozen=True)
 class Sweep:
     """Result of `patched_logits`.
 
@@ -118,122 +62,6 @@ class Sweep:
 
     logits: Tensor
     token_blocks: int
-
-
-class _PrefixLayer(CacheLayerMixin):  # type: ignore[misc]
-    """Keys and values of earlier positions in one block. A pass reads them and leaves them as they were.
-
-    transformers' own caches grow in place, so that one used twice is silently wrong, and drop what lies outside a
-    sliding window, so that they cannot be cut.
-    """
-
-    is_sliding = False
-
-    def __init__(self, keys: Tensor, values: Tensor) -> None:
-        super().__init__()
-        self.prefix = (keys, values)
-        self.is_initialized = True
-        self.seen: tuple[Tensor, Tensor] | None = None
-
-    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Nothing to set up; required by the base class."""
-
-    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        batch = key_states.shape[0]
-        keys, values = (
-            torch.cat([old.expand(batch, -1, -1, -1), new], dim=2)
-            for old, new in zip(self.prefix, (key_states, value_states), strict=True)
-        )
-        self.seen = (keys, values)
-        return keys, values
-
-    def get_seq_length(self) -> int:
-        return int(self.prefix[0].shape[2])
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.get_seq_length() + query_length, 0
-
-    def get_max_length(self) -> int:
-        return -1
-
-    def get_max_cache_shape(self) -> int:
-        return -1
-
-
-def prefix_cache(keys: Sequence[Tensor], values: Sequence[Tensor], length: int) -> Cache:
-    """A cache holding the first `length` positions of `keys` and `values` (per block [batch, heads, T, d_head])."""
-    return Cache(layers=[_PrefixLayer(k[:, :, :length], v[:, :, :length]) for k, v in zip(keys, values, strict=True)])
-
-
-def record(bridge: Any, ids: Tensor, start: int) -> Recorded:
-    """Run prompts once and keep what patched runs need.
-
-    Args:
-        bridge: A `TransformerBridge`.
-        ids: Token ids [batch, T], the same in all rows before `start`.
-        start: First position that may differ, 0 <= start < T; the tokens before it are computed once.
-
-    Raises:
-        ValueError: `start` is out of range or rows differ before it.
-        CacheLostError: Attention never saw the cache, so that an earlier position's keys would be missing.
-
-    Example:
-        Two prompts of 92 tokens that part at token 55: `record(bridge, ids, 55).residual[0].shape` is
-        [2, 37, d_model].
-    """
-    length = ids.shape[1]
-    if not 0 <= start < length:
-        raise ValueError(f"start {start} lies outside a prompt of {length} tokens")
-    if bool((ids[:, :start] != ids[:1, :start]).any()):
-        raise ValueError(f"prompts differ before position {start}")
-    model, blocks = bridge.original_model, bridge.blocks
-    empty = [torch.zeros(1, 1, 0, 1, device=ids.device)] * len(blocks)
-    keys, values = tuple(empty), tuple(empty)
-    if start > 0:
-        cache = Cache(layers=[_RecordingLayer() for _ in blocks])
-        model(ids[:1, :start], past_key_values=cache, use_cache=True, logits_to_keep=1)
-        keys, values = _seen(cache)
-    cache = prefix_cache(keys, values, start) if start else Cache(layers=[_RecordingLayer() for _ in blocks])
-
-    residual: list[Tensor] = []
-    visible: list[Tensor] = []
-    kept: dict[str, list[Tensor]] = {"z": [], "pattern": [], "final": []}
-
-    def enter(block: nn.Module, hidden: Tensor, named: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
-        residual.append(hidden.clone())
-        visible.append(_visible(named.get("attention_mask"), length, start, hidden.device))
-        return hidden, named
-
-    def keep(name: str, cut: Callable[[Tensor], Tensor]) -> Callable[..., None]:
-        return lambda tensor, hook: kept[name].append(cut(tensor).clone())
-
-    hooks = [
-        hook
-        for layer in range(len(blocks))
-        for hook in (
-            (f"blocks.{layer}.attn.o.hook_in", keep("z", lambda t: t.flatten(2))),
-            (f"blocks.{layer}.attn.hook_pattern", keep("pattern", lambda t: t[:, :, -1])),
-        )
-    ]
-    hooks.append((f"blocks.{len(blocks) - 1}.hook_out", keep("final", lambda t: t[:, -1])))
-    with _entering(blocks, enter), bridge.hooks(fwd_hooks=hooks):
-        positions = torch.arange(start, length, device=ids.device)[None].expand(ids.shape[0], -1)
-        output = model(ids[:, start:], position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1)
-    keys, values = _seen(cache)
-    if not len(kept["z"]) == len(kept["pattern"]) == len(residual) == len(blocks):
-        raise RuntimeError(f"hooks on heads or attention patterns did not fire in all of {len(blocks)} blocks")
-    return Recorded(
-        ids=ids,
-        start=start,
-        keys=keys,
-        values=values,
-        visible=tuple(visible),
-        residual=tuple(residual),
-        z=tuple(kept["z"]),
-        pattern=tuple(kept["pattern"]),
-        final_residual=kept["final"][0],
-        logits=output.logits[:, -1],
-    )
 
 
 def patched_logits(
@@ -308,9 +136,9 @@ class _Packed:
             for layer in sorted({p.layer for p in self.patches if p.site is Site.HEAD})
         ]
         with ExitStack() as stack:
-            stack.enter_context(_entering(bridge.blocks, self._enter))
+            stack.enter_context(entering(bridge.blocks, self._enter))
             stack.enter_context(bridge.hooks(fwd_hooks=heads))
-            stack.enter_context(_unembed_only(bridge, tokens))
+            stack.enter_context(unembed_only(bridge, tokens))
             output = bridge.original_model(
                 ids,
                 position_ids=positions.expand(ids.shape[0], -1),
@@ -322,7 +150,7 @@ class _Packed:
         return logits
 
     def _enter(self, block: nn.Module, hidden: Tensor, named: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
-        layer = _index(block)
+        layer = block_index(block)
         before = self.joined[layer - 1] if layer else 0
         now = self.joined[layer]
         parts = [hidden[:, : before * self.width]]
@@ -370,83 +198,8 @@ class _Packed:
                     continue
                 at = [row * self.width + p - self.first for p in patch.positions]
                 kept = [p - self.base.start for p in patch.positions]
-                of_head = head_slice(self.base, layer, patch.head)
+                of_head = self.base.head_slice(patch.head)
                 flat[:, at, of_head] = source[:, kept, of_head]
             return flat.view(z.shape)
 
         return hook
-
-
-def head_slice(run: Recorded, layer: int, head: int) -> slice:
-    """Where the output of `head` lies along the last axis of `run.z[layer]`."""
-    size = run.z[layer].shape[-1] // run.pattern[layer].shape[1]
-    return slice(head * size, (head + 1) * size)
-
-
-class _RecordingLayer(_PrefixLayer):
-    """A prefix of no positions, whatever the shape of a position."""
-
-    def __init__(self) -> None:
-        super().__init__(torch.zeros(1, 1, 0, 1), torch.zeros(1, 1, 0, 1))
-
-    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        self.seen = (key_states, value_states)
-        return self.seen
-
-
-def _seen(cache: Cache) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    seen = [layer.seen for layer in cache.layers if layer.seen is not None]
-    if len(seen) < len(cache.layers):
-        raise CacheLostError(f"{len(cache.layers) - len(seen)} of {len(cache.layers)} blocks never saw the cache")
-    return tuple(keys for keys, _ in seen), tuple(values for _, values in seen)
-
-
-def _visible(mask: Tensor | None, length: int, start: int, device: torch.device) -> Tensor:
-    """Which keys each query from `start` on may read [n, T], from the mask that the model gave the block."""
-    if mask is None:
-        return torch.ones(length, length, dtype=torch.bool, device=device).tril()[start:]
-    allowed = mask[0, 0] if mask.dtype == torch.bool else mask[0, 0] > torch.finfo(mask.dtype).min / 2
-    return allowed[-(length - start) :, :length]
-
-
-def _index(block: Any) -> int:
-    """A block's number; TransformerLens names it `blocks.3` or, by the source model, `model.layers.3`."""
-    return int(str(block.name).rsplit(".", 1)[-1])
-
-
-@contextmanager
-def _entering(
-    blocks: Sequence[nn.Module],
-    edit: Callable[[nn.Module, Tensor, dict[str, Any]], tuple[Tensor, dict[str, Any]]],
-) -> Iterator[None]:
-    """Let `edit(block, hidden, other arguments by name)` change what enters each block; undone on leaving."""
-    handles = []
-
-    def hook(block: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        names = list(inspect.signature(block.original_component.forward).parameters)
-        named = dict(zip(names, args, strict=False)) | kwargs
-        hidden, named = edit(block, named.pop(names[0]), named)
-        return (hidden,), named
-
-    try:
-        for block in blocks:
-            handles.append(block.register_forward_pre_hook(hook, with_kwargs=True))
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-@contextmanager
-def _unembed_only(bridge: Any, tokens: Sequence[int]) -> Iterator[None]:
-    """Compute these tokens' logits alone; whatever the model does to logits afterwards (soft caps) still applies."""
-    unembed = bridge.original_model.get_output_embeddings()
-    linear = getattr(unembed, "original_component", unembed)
-    chosen = torch.as_tensor(list(tokens), device=linear.weight.device)
-    weight = linear.weight[chosen]
-    bias = None if linear.bias is None else linear.bias[chosen]
-    linear.__dict__["forward"] = lambda hidden: nn.functional.linear(hidden, weight, bias)
-    try:
-        yield
-    finally:
-        del linear.__dict__["forward"]

@@ -130,7 +130,10 @@ def _gguf_folder(
     """The folder that holds a GGUF file's weights as float32 safetensors, and the file's digest."""
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
-            raise ModelError(f"{str(path)!r} is not a GGUF file (it does not begin with the bytes GGUF); {cure}")
+            instead = f"; to load a saved model, give its folder {str(path.parent)!r}" if path.suffix != ".gguf" else ""
+            raise ModelError(
+                f"{str(path)!r} is not a GGUF file (it does not begin with the bytes GGUF){instead or f'; {cure}'}"
+            )
     digest = sha256_of(path)
     if expected is not None and digest != expected:
         raise ModelError(f"checksum mismatch: {str(path)!r} has sha256 {digest}, expected {expected}; {cure}")
@@ -146,7 +149,8 @@ def _is_whole(folder: Path) -> bool:
     """Whether a cached folder holds exactly the bytes that were written."""
     try:
         written = json.loads((folder / "complete.json").read_text(encoding="utf-8"))
-        return all(sha256_of(folder / file) == digest for file, digest in written.items())
+        needed = {"config.json", "model.safetensors", "tokenizer.json"} <= set(written)
+        return needed and all(sha256_of(folder / file) == digest for file, digest in written.items())
     except (OSError, ValueError, AttributeError):
         return False
 

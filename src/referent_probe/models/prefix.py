@@ -1,0 +1,85 @@
+"""Keys and values of a prefix that many passes read and none changes.
+
+transformers' own caches grow in place, so that one used twice is silently wrong, and drop what lies outside a sliding
+window, so that they cannot be cut.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+
+class CacheLostError(RuntimeError):
+    """The model did not hand its cache on to attention, as with versions of two libraries that do not fit."""
+
+
+class _PrefixLayer(CacheLayerMixin):  # type: ignore[misc]
+    """Keys and values of earlier positions in one block. A pass reads them and leaves them as they were."""
+
+    is_sliding = False
+
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
+        super().__init__()
+        self.prefix = (keys, values)
+        self.is_initialized = True
+        self.seen: tuple[Tensor, Tensor] | None = None
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        """Nothing to set up; required by the base class."""
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        batch = key_states.shape[0]
+        keys, values = (
+            torch.cat([old.expand(batch, -1, -1, -1), new], dim=2)
+            for old, new in zip(self.prefix, (key_states, value_states), strict=True)
+        )
+        self.seen = (keys, values)
+        return keys, values
+
+    def get_seq_length(self) -> int:
+        return int(self.prefix[0].shape[2])
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.get_seq_length() + query_length, 0
+
+    def get_max_length(self) -> int:
+        return -1
+
+    def get_max_cache_shape(self) -> int:
+        return -1
+
+
+class _RecordingLayer(_PrefixLayer):
+    """A prefix of no positions, whatever the shape of a position."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.zeros(1, 1, 0, 1), torch.zeros(1, 1, 0, 1))
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        self.seen = (key_states, value_states)
+        return self.seen
+
+
+def prefix_cache(keys: Sequence[Tensor], values: Sequence[Tensor], length: int) -> Cache:
+    """A cache holding the first `length` positions of `keys` and `values` (per block [batch, heads, T, d_head])."""
+    return Cache(layers=[_PrefixLayer(k[:, :, :length], v[:, :, :length]) for k, v in zip(keys, values, strict=True)])
+
+
+def empty_cache(blocks: int) -> Cache:
+    """A cache of no positions; afterwards `seen` tells what a pass computed."""
+    return Cache(layers=[_RecordingLayer() for _ in range(blocks)])
+
+
+def seen(cache: Cache) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """Keys and values of all positions after a pass, prefix included, per block [batch, heads, T, d_head].
+
+    Raises:
+        CacheLostError: Attention never saw the cache.
+    """
+    found = [layer.seen for layer in cache.layers if layer.seen is not None]
+    if len(found) < len(cache.layers):
+        raise CacheLostError(f"{len(cache.layers) - len(found)} of {len(cache.layers)} blocks never saw the cache")
+    return tuple(keys for keys, _ in found), tuple(values for _, values in found)

@@ -1,0 +1,148 @@
+"""Record an unpatched pass: everything that patched runs take from it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from referent_probe.models.blocks import entering
+from referent_probe.models.prefix import empty_cache, prefix_cache, seen
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """An unpatched pass over a batch of prompts of equal length that agree on their first `start` tokens.
+
+    Attributes:
+        ids: Token ids [batch, T].
+        start: First position at which the prompts may differ; activations are kept from here on, n = T - start.
+        keys: Per block, keys of all positions [batch, key-value heads, T, d_head].
+        values: Per block, values, same shape.
+        visible: Per block, which key positions a query position from `start` on may attend to [n, T], bool;
+            blocks of one kind share one tensor.
+        residual: Per block, the residual stream entering it [batch, n, d_model].
+        z: Per block, the heads' outputs, concatenated [batch, n, heads * d_head].
+        pattern: Per block, attention of the last position [batch, heads, T].
+        final_residual: Residual stream after the last block, last position [batch, d_model].
+        logits: Logits of the last position [batch, vocabulary].
+    """
+
+    ids: Tensor
+    start: int
+    keys: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
+    visible: tuple[Tensor, ...]
+    residual: tuple[Tensor, ...]
+    z: tuple[Tensor, ...]
+    pattern: tuple[Tensor, ...]
+    final_residual: Tensor
+    logits: Tensor
+
+    @property
+    def length(self) -> int:
+        """Number of tokens T of each prompt."""
+        return int(self.ids.shape[1])
+
+    def head_slice(self, head: int) -> slice:
+        """Where the output of a head lies along the last axis of `z`."""
+        size = self.z[0].shape[-1] // self.pattern[0].shape[1]
+        return slice(head * size, (head + 1) * size)
+
+    def take(self, rows: Sequence[int]) -> "Recorded":
+        """The same run with these members of the batch, in this order: [1, 0] swaps two prompts."""
+        chosen = torch.as_tensor(list(rows), device=self.ids.device)
+
+        def of(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            return tuple(tensor.index_select(0, chosen) for tensor in tensors)
+
+        return Recorded(
+            ids=self.ids.index_select(0, chosen),
+            start=self.start,
+            keys=of(self.keys),
+            values=of(self.values),
+            visible=self.visible,
+            residual=of(self.residual),
+            z=of(self.z),
+            pattern=of(self.pattern),
+            final_residual=self.final_residual.index_select(0, chosen),
+            logits=self.logits.index_select(0, chosen),
+        )
+
+
+def record(bridge: Any, ids: Tensor, start: int) -> Recorded:
+    """Run prompts once and keep what patched runs need.
+
+    Args:
+        bridge: A `TransformerBridge`.
+        ids: Token ids [batch, T], the same in all rows before `start`.
+        start: First position that may differ, 0 <= start < T; the tokens before it are computed once.
+
+    Raises:
+        ValueError: `start` is out of range or rows differ before it.
+        CacheLostError: Attention never saw the cache, so that an earlier position's keys would be missing.
+
+    Example:
+        Two prompts of 92 tokens that part at token 55: `record(bridge, ids, 55).residual[0].shape` is
+        [2, 37, d_model].
+    """
+    length = ids.shape[1]
+    if not 0 <= start < length:
+        raise ValueError(f"start {start} lies outside a prompt of {length} tokens")
+    if bool((ids[:, :start] != ids[:1, :start]).any()):
+        raise ValueError(f"prompts differ before position {start}")
+    model, blocks = bridge.original_model, bridge.blocks
+    cache = empty_cache(len(blocks))
+    if start > 0:
+        model(ids[:1, :start], past_key_values=cache, use_cache=True, logits_to_keep=1)
+        cache = prefix_cache(*seen(cache), start)
+
+    residual: list[Tensor] = []
+    visible: list[Tensor] = []
+    kept: dict[str, list[Tensor]] = {"z": [], "pattern": [], "final": []}
+
+    def enter(block: nn.Module, hidden: Tensor, named: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+        residual.append(hidden.clone())
+        new = _visible(named.get("attention_mask"), length, start, hidden.device)
+        visible.append(next((old for old in visible if torch.equal(old, new)), new))
+        return hidden, named
+
+    def keep(name: str, cut: Callable[[Tensor], Tensor]) -> Callable[..., None]:
+        return lambda tensor, hook: kept[name].append(cut(tensor).clone())
+
+    hooks = [
+        hook
+        for layer in range(len(blocks))
+        for hook in (
+            (f"blocks.{layer}.attn.o.hook_in", keep("z", lambda t: t.flatten(2))),
+            (f"blocks.{layer}.attn.hook_pattern", keep("pattern", lambda t: t[:, :, -1])),
+        )
+    ]
+    hooks.append((f"blocks.{len(blocks) - 1}.hook_out", keep("final", lambda t: t[:, -1])))
+    with entering(blocks, enter), bridge.hooks(fwd_hooks=hooks):
+        positions = torch.arange(start, length, device=ids.device)[None].expand(ids.shape[0], -1)
+        output = model(ids[:, start:], position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1)
+    keys, values = seen(cache)
+    if not len(kept["z"]) == len(kept["pattern"]) == len(residual) == len(blocks):
+        raise RuntimeError(f"hooks on heads or attention patterns did not fire in all of {len(blocks)} blocks")
+    return Recorded(
+        ids=ids,
+        start=start,
+        keys=keys,
+        values=values,
+        visible=tuple(visible),
+        residual=tuple(residual),
+        z=tuple(kept["z"]),
+        pattern=tuple(kept["pattern"]),
+        final_residual=kept["final"][0],
+        logits=output.logits[:, -1],
+    )
+
+
+def _visible(mask: Tensor | None, length: int, start: int, device: torch.device) -> Tensor:
+    """Which keys each query from `start` on may read [n, T], from the mask that the model gave the block."""
+    if mask is None:
+        return torch.ones(length, length, dtype=torch.bool, device=device).tril()[start:]
+    allowed = mask[0, 0] if mask.dtype == torch.bool else mask[0, 0] > torch.finfo(mask.dtype).min / 2
+    return allowed[-(length - start) :, :length]
