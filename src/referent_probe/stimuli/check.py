@@ -61,7 +61,8 @@ class Violation:
     cure: str
 
     def __str__(self) -> str:
-        return self.message if self.row is None else f"line {self.row}: {self.message}"
+        where = "" if self.row is None else f"line {self.row}: "
+        return f"{where}{self.message}: {self.cure}"
 
 
 def check_stimuli(path: str | Path, password: str | None = None) -> list[Violation]:
