@@ -121,7 +121,7 @@ def test_gendered_words_are_lower_case_words() -> None:
 
 def test_a_violation_reads_as_a_line() -> None:
     assert str(Violation(7, "blank", "no blank", "write one")) == "line 7: no blank: write one"
-    assert str(Violation(None, "even", "an odd number of rows, 3", "add one")) == "an odd number of rows, 3"
+    assert str(Violation(None, "even", "an odd number of rows, 3", "add one")) == "an odd number of rows, 3: add one"
 
 
 def test_only_the_first_violations_are_quoted(cells: Cells, write: Write) -> None:
