@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -19,6 +19,7 @@ def test_worked_example() -> None:
 
 
 @given(LOGITS)
+@example(np.array([0.0, -21.0, 16.5, 0.0, -21.0, -21.0, -21.0]))
 def test_probabilities_sum_to_one_and_lie_between(logits: np.ndarray) -> None:
     choice = next_token_choice(logits, 1, 4, 6)
     parts = [choice.p_feminine, choice.p_masculine, choice.p_they, choice.p_other]

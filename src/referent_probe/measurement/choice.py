@@ -50,5 +50,6 @@ def next_token_choice(logits: ArrayLike, feminine: int, masculine: int, they: in
         p_feminine=float(p[feminine]),
         p_masculine=float(p[masculine]),
         p_they=None if they is None else float(p[they]),
-        p_other=float(np.delete(p, named).sum()),
+        # Rounding may add up to a hair more than 1.
+        p_other=min(1.0, float(np.delete(p, named).sum())),
     )
