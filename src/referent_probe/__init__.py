@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from referent_probe.errors import ReferentProbeError
+    from referent_probe.measurement.answer import answer_probabilities
+    from referent_probe.measurement.readings import readings
+    from referent_probe.measurement.warp import SamplingSettings, resolve_settings
     from referent_probe.mechanism.contrasts import build_contrasts
     from referent_probe.mechanism.patching import patch_contrast, plan
     from referent_probe.models.load import load_model
@@ -18,7 +21,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ReferentProbeError": "errors",
+    "SamplingSettings": "measurement.warp",
     "Settings": "priming_pronoun",
+    "answer_probabilities": "measurement.answer",
     "build_contrasts": "mechanism.contrasts",
     "check_stimuli": "stimuli.check",
     "choice_prompt": "stimuli.prompts",
@@ -29,11 +34,15 @@ _HOMES = {
     "patch_contrast": "mechanism.patching",
     "patch_priming_pronoun": "priming_pronoun",
     "plan": "mechanism.patching",
+    "readings": "measurement.readings",
+    "resolve_settings": "measurement.warp",
 }
 
 __all__ = [
     "ReferentProbeError",
+    "SamplingSettings",
     "Settings",
+    "answer_probabilities",
     "build_contrasts",
     "check_stimuli",
     "choice_prompt",
@@ -44,6 +53,8 @@ __all__ = [
     "patch_contrast",
     "patch_priming_pronoun",
     "plan",
+    "readings",
+    "resolve_settings",
 ]
 
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from referent_probe.cli_models import doctor, models_app
 from referent_probe.errors import ReferentProbeError
 
 if TYPE_CHECKING:
@@ -32,11 +33,8 @@ app = typer.Typer(
 )
 stimuli_app = typer.Typer(help="Look at sentences and check files of one's own.", no_args_is_help=True)
 app.add_typer(stimuli_app, name="stimuli")
-
-
-@app.callback()
-def _root() -> None:
-    """Keep `stimuli` a subcommand while it is the only one."""
+app.add_typer(models_app, name="models")
+app.command("doctor")(doctor)
 
 
 def _read_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -112,12 +110,17 @@ def show_job(settings: "Settings", *, as_json: bool, quiet: bool) -> None:
 
 
 def _with_bar(works: "list[Work]", model: "LoadedModel", say: Console) -> "Iterable[Work]":
-    from referent_probe.mechanism.patching import expected_cost
+    from referent_probe.mechanism.patching import expected_bytes, expected_cost
 
     costs = [expected_cost(work, model) for work in works]
     passes = sum(costs)
     if works:
-        say.print(f"{len(works)} contrasts to patch, about the work of {passes:.0f} forward passes", markup=False)
+        memory = expected_bytes(works, model) / 2**20
+        say.print(
+            f"{len(works)} contrasts to patch: about the work of {passes:.0f} forward passes, and {memory:.0f} MiB of "
+            "memory beside the model",
+            markup=False,
+        )
     bar = Progress(
         TextColumn("patching"), BarColumn(), TextColumn("{task.fields[done]} of {task.fields[of]} contrasts"),
         TimeRemainingColumn(), TextColumn("left"), console=say,

@@ -155,7 +155,7 @@ def patch_priming_pronoun(
     )
     notify(f"{settings.model}: {model.n_layers} layers x {model.n_heads} heads, {settings.dtype} on {model.device}")
     notify(f"checked: {model.checks.in_one_line()}")
-    contrasts = build_contrasts(pairs, model.tokenizer, wording)
+    contrasts = build_contrasts(pairs, model.tokenizer, wording, model.quirks)
     works = plan(contrasts, model, flow_pairs=settings.flow_pairs, seed=settings.seed)
     left = [work for work in works if not run.has(work.contrast.id)]
     if len(left) < len(works):
@@ -180,7 +180,11 @@ def _finish(run: Run, units: list[str], about: dict[str, Any], model: "LoadedMod
     paragraph = in_words(summary, heads)
     summary["in_words"] = paragraph
     run.finish(
-        {**tables, **effects}, summary, _draw(summary, tables, effects), _manifest(model, tables), csv=settings.csv
+        {**tables, **effects},
+        summary,
+        _draw(summary, tables, effects),
+        _manifest(model, tables, measured),
+        csv=settings.csv,
     )
     return Finished(run.folder, summary, heads, paragraph, was_complete=False)
 
@@ -208,7 +212,7 @@ def _draw(summary: dict[str, Any], tables: dict[str, pd.DataFrame], effects: dic
     return drawn
 
 
-def _manifest(model: "LoadedModel", tables: dict[str, pd.DataFrame]) -> dict[str, Any]:
+def _manifest(model: "LoadedModel", tables: dict[str, pd.DataFrame], measured: pd.DataFrame) -> dict[str, Any]:
     backend = getattr(model.tokenizer, "backend_tokenizer", None)
     return {
         "model": {
@@ -223,9 +227,12 @@ def _manifest(model: "LoadedModel", tables: dict[str, pd.DataFrame]) -> dict[str
         "chat_template_sha256": None
         if model.tokenizer.chat_template is None
         else _sha256(str(model.tokenizer.chat_template)),
+        "quirks": model.quirks.as_dict(),
         "dtype": model.dtype,
         "device": model.device,
         "batch": "both prompts of one contrast",
+        # Above 0 memory ran out and batches were halved: values then agree to 1e-4, not to the byte.
+        "batch_halvings": int(measured["halvings"].fillna(0).sum()),
         "sampling": "none: log-probabilities of the next token, temperature 1, no top-k, no other processor",
         "load_checks": model.checks.as_dict(),
         "counts": {name: len(table) for name, table in tables.items()},

@@ -52,8 +52,8 @@ def test_a_contrast_that_differs_elsewhere_stays_with_its_reason(
 ) -> None:
     real, spoiled = module.encode, []
 
-    def encode(prompt: Any, tokenizer: Any) -> Any:
-        encoded = real(prompt, tokenizer)
+    def encode(prompt: Any, *rest: Any) -> Any:
+        encoded = real(prompt, *rest)
         if prompt.template_id == pairs[0].members[0].id and prompt.setting == "cm":
             spoiled.append(prompt)
             ids = list(encoded.ids)
@@ -73,8 +73,8 @@ def test_pronouns_of_unequal_length_are_left_out_and_shown(
 ) -> None:
     real = module.encode
 
-    def encode(prompt: Any, tokenizer: Any) -> Any:
-        encoded = real(prompt, tokenizer)
+    def encode(prompt: Any, *rest: Any) -> Any:
+        encoded = real(prompt, *rest)
         if prompt.setting != "cf" or prompt.template_id != pairs[0].members[1].id:
             return encoded
         at = encoded.positions(Span.PRIMING_PRONOUN)[0]

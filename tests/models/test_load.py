@@ -1,7 +1,9 @@
 """Loading tiny models from folders, and the refusals: bad folders, wrong models, versions that are wrong in silence."""
 
+import copy
 import json
 import shutil
+import subprocess
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -15,9 +17,12 @@ from transformer_lens.model_bridge import TransformerBridge
 from transformer_lens.model_bridge.generalized_components.attention import AttentionBridge
 
 from referent_probe.errors import ModelError
+from referent_probe.models import load
 from referent_probe.models.checks import TOLERANCE, check_bridge, probe_ids
 from referent_probe.models.load import LoadedModel, load_model
-from referent_probe.models.source import DEFAULT_MODEL
+from referent_probe.models.quirks import PLAIN, Quirks
+from referent_probe.models.registry import DEFAULT_MODEL
+from referent_probe.models.source import ModelSource
 
 
 @pytest.fixture
@@ -111,6 +116,93 @@ class TestSound:
         assert load_model(str(folder), device="cpu").tokenizer.chat_template is None
 
 
+class TestImages:
+    """Gemma 3 from 4B on reads images too, and TransformerLens then wants torchvision."""
+
+    @pytest.fixture
+    def with_images(self, tokenizer: Any, tmp_path: Path) -> Path:
+        from transformers import Gemma3Config, Gemma3ForConditionalGeneration
+
+        text = {
+            "vocab_size": len(tokenizer),
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "head_dim": 8,
+        }
+        vision = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+        size = {"image_size": 28, "patch_size": 14}
+        torch.manual_seed(0)
+        config = Gemma3Config(text_config=text, vision_config=vision | size, mm_tokens_per_image=1, image_token_index=5)
+        model = Gemma3ForConditionalGeneration(config)
+        for parameter in model.parameters():
+            parameter.data += torch.randn_like(parameter) * 0.2
+        model.save_pretrained(tmp_path)
+        tokenizer.save_pretrained(tmp_path)
+        return tmp_path
+
+    def test_nothing_is_installed_to_load_one(self, with_images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        ran: list[Any] = []
+        monkeypatch.setattr(subprocess, "check_call", lambda command, *rest, **options: ran.append(command))
+        before = subprocess.check_call
+        model = load_model(str(with_images), device="cpu")
+        assert ran == []
+        assert subprocess.check_call is before
+        assert (model.n_layers, model.n_heads) == (2, 4)
+
+    def test_the_guard_is_lifted_after_a_failure(self, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def boot(*args: Any, **kwargs: Any) -> Any:
+            subprocess.check_call(["pip", "install", "torchvision"])
+
+        before = subprocess.check_call
+        monkeypatch.setattr(TransformerBridge, "boot_transformers", boot)
+        assert "nothing is run while a model is loaded: ['pip', 'install', 'torchvision']" in refusal(saved)
+        assert subprocess.check_call is before
+
+
+class TestQuirks:
+    def test_of_a_plain_folder(self, loaded: LoadedModel) -> None:
+        assert loaded.quirks == PLAIN
+
+    def test_seen_in_the_chat_template(self, folder: Path) -> None:
+        template = folder / "chat_template.jinja"
+        template.write_text(template.read_text() + "{% if enable_thinking %}{% endif %}<think>")
+        expected = Quirks(thinking_switch=True, assistant_opening="\n\n</think>\n\n")
+        assert load_model(str(folder), device="cpu").quirks == expected
+
+    def test_known_by_name(self, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(load, "find_model", lambda name, **options: ModelSource(name, "hub", saved, "commit:abc"))
+        assert load_model("google/gemma-3-12b-it", device="cpu").quirks == Quirks(system_turn=False)
+
+    def test_quantised_weights_are_unpacked(self, save_tiny: Callable[..., Path], tmp_path: Path) -> None:
+        # MXFP4, as in gpt-oss: half a byte 0x22 is twice the code of 1.0, and scale 124 is 2 ** -3.
+        from safetensors.torch import load_file, save_file
+
+        folder = save_tiny(tmp_path, "gpt-oss", 1)
+        weights, packed = load_file(folder / "model.safetensors"), {}
+        for name, weight in weights.items():
+            if name.endswith("_proj") and weight.ndim == 3:
+                experts, rows, columns = weight.shape
+                packed[f"{name}_blocks"] = torch.full((experts, columns, rows // 32, 16), 0x22, dtype=torch.uint8)
+                packed[f"{name}_scales"] = torch.full((experts, columns, rows // 32), 124, dtype=torch.uint8)
+            else:
+                packed[name] = weight
+        assert len(packed) == len(weights) + 2
+        save_file(packed, folder / "model.safetensors", metadata={"format": "pt"})
+        config = json.loads((folder / "config.json").read_text())
+        config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
+        (folder / "config.json").write_text(json.dumps(config))
+        model = load_model(str(folder), device="cpu")
+        assert model.quirks.quantisation == "mxfp4"
+        assert {p.dtype for p in model.bridge.original_model.parameters()} == {torch.float32}
+        unpacked = dict(model.bridge.original_model.named_parameters())
+        experts = [weight for name, weight in unpacked.items() if name.endswith(("down_proj", "gate_up_proj"))]
+        assert len(experts) == 2
+        assert all(bool((weight == 0.125).all()) for weight in experts)
+
+
 class TestDevices:
     @pytest.mark.parametrize("device", ["nonsense", "", "cpu:x", "gpu"])
     def test_one_that_does_not_exist(self, device: str, saved: Path) -> None:
@@ -183,6 +275,38 @@ class TestBadFolders:
     def test_with_a_broken_tokenizer(self, folder: Path) -> None:
         (folder / "tokenizer.json").write_text("{")
         assert "its tokenizer cannot be read" in refusal(folder)
+
+    def test_with_a_tokenizer_without_offsets(self, folder: Path) -> None:
+        (folder / "tokenizer.json").unlink()
+        (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "ByT5Tokenizer"}))
+        message = refusal(folder)
+        assert "its tokenizer ByT5Tokenizer reports no character offsets" in message
+        assert message.endswith("the folder needs a tokenizer.json")
+
+    def test_with_fewer_embeddings_than_ids(self, folder: Path, llama: Any) -> None:
+        self.shrink(folder, llama, 300)
+        message = refusal(folder)
+        assert "its tokenizer has ids up to 329 (" in message
+        assert "the model's vocabulary has 300 tokens, ids 0 to 299; give the folder the tokenizer" in message
+
+    @pytest.mark.parametrize("named", [True, False])
+    def test_with_an_added_token_beyond_its_embeddings(self, named: bool, folder: Path, tokenizer: Any) -> None:
+        # As after fine-tuning with a new chat format; or as Gemma's image marker, which no prompt of text holds.
+        added = copy.deepcopy(tokenizer)
+        added.add_special_tokens({"additional_special_tokens": ["<|new|>"]})
+        if named:
+            added.chat_template = "<|new|>" + added.chat_template
+        added.save_pretrained(folder)
+        if named:
+            assert "its tokenizer has ids up to 330 ('<|new|>')" in refusal(folder)
+        else:
+            assert load_model(str(folder), device="cpu").n_layers == 2
+
+    @staticmethod
+    def shrink(folder: Path, llama: Any, rows: int) -> None:
+        small = copy.deepcopy(llama)
+        small.resize_token_embeddings(rows)
+        small.save_pretrained(folder)
 
     def test_that_brings_its_own_code(self, folder: Path) -> None:
         config = json.loads((folder / "config.json").read_text()) | {
@@ -259,7 +383,10 @@ class TestWrongKinds:
         config = MambaConfig(vocab_size=len(tokenizer), hidden_size=32, state_size=4, num_hidden_layers=2)
         MambaForCausalLM(config).save_pretrained(tmp_path)
         tokenizer.save_pretrained(tmp_path)
-        assert "cannot be recorded and patched" in refusal(tmp_path)
+        assert "is a MambaForCausalLM and has no attention in 2 of its 2 blocks" in refusal(tmp_path)
+
+    def test_a_model_without_blocks(self, save_tiny: Callable[..., Path], tmp_path: Path) -> None:
+        assert "has no blocks, so that there are no heads to patch" in refusal(save_tiny(tmp_path, "llama", 0))
 
     def test_a_family_that_transformer_lens_does_not_know(self, tokenizer: Any, tmp_path: Path) -> None:
         from transformers import CTRLConfig, CTRLLMHeadModel

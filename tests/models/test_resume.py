@@ -111,7 +111,7 @@ class TestRecord:
         for of_blocks in (run.keys, run.values, run.visible, run.residual, run.z, run.pattern):
             assert len(of_blocks) == LAYERS
         assert run.keys[0].shape == run.values[0].shape == (2, grouped, LENGTH, 8)
-        assert run.visible[0].shape == (n, LENGTH)
+        assert run.visible[0].shape == (1, n, LENGTH)
         assert run.residual[0].shape == run.z[0].shape == (2, n, 32)
         assert run.pattern[0].shape == (2, HEADS, LENGTH)
         assert run.final_residual.shape == (2, 32)
@@ -128,7 +128,7 @@ class TestRecord:
         for layer in range(LAYERS):
             reach = 6 if layer in window else LENGTH
             expected = [[0 <= q - k < reach for k in range(LENGTH)] for q in range(DIFFERS, LENGTH)]
-            assert run.visible[layer].tolist() == expected
+            assert run.visible[layer][0].tolist() == expected
 
     def test_members_can_be_taken_in_any_order(self, tiny_model: Callable[[str], Any]) -> None:
         tiny = tiny_model("llama")

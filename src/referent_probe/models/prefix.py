@@ -31,9 +31,10 @@ class _PrefixLayer(CacheLayerMixin):  # type: ignore[misc]
         """Nothing to set up; required by the base class."""
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        batch = key_states.shape[0]
+        # One prefix serves a whole batch, or every so many members of it.
+        copies = key_states.shape[0] // self.prefix[0].shape[0]
         keys, values = (
-            torch.cat([old.expand(batch, -1, -1, -1), new], dim=2)
+            torch.cat([old.repeat(copies, 1, 1, 1), new], dim=2)
             for old, new in zip(self.prefix, (key_states, value_states), strict=True)
         )
         self.seen = (keys, values)

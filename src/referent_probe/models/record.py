@@ -20,8 +20,9 @@ class Recorded:
         start: First position at which the prompts may differ; activations are kept from here on, n = T - start.
         keys: Per block, keys of all positions [batch, key-value heads, T, d_head].
         values: Per block, values, same shape.
-        visible: Per block, which key positions a query position from `start` on may attend to [n, T], bool;
-            blocks of one kind share one tensor.
+        positions: Position ids [batch, T]; padding at the left has 0.
+        visible: Per block, which key positions a query position from `start` on may attend to [batch, n, T], bool, or
+            [1, n, T] where nothing is padded; blocks of one kind share one tensor.
         residual: Per block, the residual stream entering it [batch, n, d_model].
         z: Per block, the heads' outputs, concatenated [batch, n, heads * d_head].
         pattern: Per block, attention of the last position [batch, heads, T].
@@ -31,6 +32,7 @@ class Recorded:
 
     ids: Tensor
     start: int
+    positions: Tensor
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]
     visible: tuple[Tensor, ...]
@@ -55,14 +57,16 @@ class Recorded:
         chosen = torch.as_tensor(list(rows), device=self.ids.device)
 
         def of(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            return tuple(tensor.index_select(0, chosen) for tensor in tensors)
+            once = {id(tensor): tensor.index_select(0, chosen) for tensor in tensors}
+            return tuple(once[id(tensor)] for tensor in tensors)
 
         return Recorded(
             ids=self.ids.index_select(0, chosen),
             start=self.start,
+            positions=self.positions.index_select(0, chosen),
             keys=of(self.keys),
             values=of(self.values),
-            visible=self.visible,
+            visible=of(self.visible) if self.visible[0].shape[0] > 1 else self.visible,
             residual=of(self.residual),
             z=of(self.z),
             pattern=of(self.pattern),
@@ -71,16 +75,18 @@ class Recorded:
         )
 
 
-def record(bridge: Any, ids: Tensor, start: int) -> Recorded:
+def record(bridge: Any, ids: Tensor, start: int, padding: Sequence[int] | None = None) -> Recorded:
     """Run prompts once and keep what patched runs need.
 
     Args:
         bridge: A `TransformerBridge`.
         ids: Token ids [batch, T], the same in all rows before `start`.
         start: First position that may differ, 0 <= start < T; the tokens before it are computed once.
+        padding: For prompts of unlike length: how many tokens at the left of each row are padding. They are masked,
+            positions count from the first real token, and all rows are computed whole.
 
     Raises:
-        ValueError: `start` is out of range or rows differ before it.
+        ValueError: `start` is out of range, rows differ before it, or a row is all padding.
         CacheLostError: Attention never saw the cache, so that an earlier position's keys would be missing.
 
     Example:
@@ -90,11 +96,17 @@ def record(bridge: Any, ids: Tensor, start: int) -> Recorded:
     length = ids.shape[1]
     if not 0 <= start < length:
         raise ValueError(f"start {start} lies outside a prompt of {length} tokens")
-    if bool((ids[:, :start] != ids[:1, :start]).any()):
+    if padding is not None and not all(0 <= pad < length for pad in padding):
+        raise ValueError(f"padding {list(padding)} leaves nothing of a prompt of {length} tokens")
+    pads = torch.tensor(padding or [0] * len(ids), device=ids.device)[:, None]
+    padded = bool(pads.any())
+    if not padded and bool((ids[:, :start] != ids[:1, :start]).any()):
         raise ValueError(f"prompts differ before position {start}")
+    positions = (torch.arange(length, device=ids.device) - pads).clamp(min=0)
     model, blocks = bridge.original_model, bridge.blocks
     cache = empty_cache(len(blocks))
-    if start > 0:
+    begin = 0 if padded else start
+    if begin > 0:
         model(ids[:1, :start], past_key_values=cache, use_cache=True, logits_to_keep=1)
         cache = prefix_cache(*seen(cache), start)
 
@@ -103,7 +115,7 @@ def record(bridge: Any, ids: Tensor, start: int) -> Recorded:
     kept: dict[str, list[Tensor]] = {"z": [], "pattern": [], "final": []}
 
     def enter(block: nn.Module, hidden: Tensor, named: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
-        residual.append(hidden.clone())
+        residual.append(hidden[:, start - begin :].clone())
         new = _visible(named.get("attention_mask"), length, start, hidden.device)
         visible.append(next((old for old in visible if torch.equal(old, new)), new))
         return hidden, named
@@ -115,20 +127,27 @@ def record(bridge: Any, ids: Tensor, start: int) -> Recorded:
         hook
         for layer in range(len(blocks))
         for hook in (
-            (f"blocks.{layer}.attn.o.hook_in", keep("z", lambda t: t.flatten(2))),
+            (f"blocks.{layer}.attn.o.hook_in", keep("z", lambda t: t.flatten(2)[:, start - begin :])),
             (f"blocks.{layer}.attn.hook_pattern", keep("pattern", lambda t: t[:, :, -1])),
         )
     ]
     hooks.append((f"blocks.{len(blocks) - 1}.hook_out", keep("final", lambda t: t[:, -1])))
     with entering(blocks, enter), bridge.hooks(fwd_hooks=hooks):
-        positions = torch.arange(start, length, device=ids.device)[None].expand(ids.shape[0], -1)
-        output = model(ids[:, start:], position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        output = model(
+            ids[:, begin:],
+            attention_mask=torch.arange(length, device=ids.device) >= pads if padded else None,
+            position_ids=positions[:, begin:],
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
     keys, values = seen(cache)
     if not len(kept["z"]) == len(kept["pattern"]) == len(residual) == len(blocks):
         raise RuntimeError(f"hooks on heads or attention patterns did not fire in all of {len(blocks)} blocks")
     return Recorded(
         ids=ids,
         start=start,
+        positions=positions,
         keys=keys,
         values=values,
         visible=tuple(visible),
@@ -141,8 +160,9 @@ def record(bridge: Any, ids: Tensor, start: int) -> Recorded:
 
 
 def _visible(mask: Tensor | None, length: int, start: int, device: torch.device) -> Tensor:
-    """Which keys each query from `start` on may read [n, T], from the mask that the model gave the block."""
+    """Which keys each query from `start` on may read [batch or 1, n, T], from the mask that the model gave a block."""
     if mask is None:
-        return torch.ones(length, length, dtype=torch.bool, device=device).tril()[start:]
-    allowed = mask[0, 0] if mask.dtype == torch.bool else mask[0, 0] > torch.finfo(mask.dtype).min / 2
-    return allowed[-(length - start) :, :length]
+        return torch.ones(length, length, dtype=torch.bool, device=device).tril()[None, start:]
+    allowed = mask[:, 0] if mask.dtype == torch.bool else mask[:, 0] > torch.finfo(mask.dtype).min / 2
+    kept = allowed[:, -(length - start) :, :length]
+    return kept[:1] if bool((kept == kept[:1]).all()) else kept

@@ -11,6 +11,7 @@ from typing import Any
 from jinja2.exceptions import TemplateError
 
 from referent_probe.errors import PromptError
+from referent_probe.models.quirks import PLAIN, Quirks
 from referent_probe.stimuli.primes import Segment, Span
 from referent_probe.stimuli.prompts import Message, Prompt
 
@@ -43,10 +44,15 @@ class EncodedPrompt:
         return tuple(i for i, s in enumerate(self.spans) if s is span)
 
 
-def encode(prompt: Prompt, tokenizer: Any) -> EncodedPrompt:
+def encode(prompt: Prompt, tokenizer: Any, quirks: Quirks = PLAIN) -> EncodedPrompt:
     """Render a prompt with the tokenizer's chat template and tokenize it, without an extra leading BOS.
 
     Without a chat template the turns are joined by blank lines and the tokenizer adds what it adds to plain text.
+
+    Args:
+        prompt: Messages and prefill.
+        tokenizer: A fast Hugging Face tokenizer.
+        quirks: `LoadedModel.quirks`. What they put between the generation prompt and the prefill is `Span.FORMAT`.
 
     Raises:
         PromptError: The tokenizer gives no offsets, the template changes the text, or a span has no token.
@@ -60,7 +66,7 @@ def encode(prompt: Prompt, tokenizer: Any) -> EncodedPrompt:
             f"the tokenizer {type(tokenizer).__name__} reports no character offsets, which spans need; "
             "give the model a fast tokenizer (a tokenizer.json)"
         )
-    segments, has_system_turn = _render(prompt, tokenizer)
+    segments, has_system_turn = _render(prompt, tokenizer, quirks)
     text = "".join(s.text for s in segments)
     encoded = tokenizer(
         text, add_special_tokens=tokenizer.chat_template is None, return_offsets_mapping=True, verbose=False
@@ -113,21 +119,24 @@ def refuse_prefix_options(options: Sequence[str]) -> None:
                 )
 
 
-def _render(prompt: Prompt, tokenizer: Any) -> tuple[list[Segment], bool]:
+def _render(prompt: Prompt, tokenizer: Any, quirks: Quirks) -> tuple[list[Segment], bool]:
     """The whole prompt as segments, and whether it has a system turn of its own."""
     messages = tuple(m for m in prompt.messages if m.segments)
+    prefill = list(prompt.prefill) if quirks.prefill else []
     if tokenizer.chat_template is None:
-        return _plain(messages, prompt.prefill), False
-    attempts = [messages, _system_into_user(messages)] if messages[0].role == "system" else [messages]
+        return _plain(messages, prefill), False
+    attempts = [messages]
+    if messages[0].role == "system":
+        attempts = [*attempts, _system_into_user(messages)] if quirks.system_turn else [_system_into_user(messages)]
     failure = "the chat template leaves out a message or changes its text"
     for attempt in attempts:
         try:
-            segments = _with_template(attempt, tokenizer)
+            segments = _with_template(attempt, tokenizer, quirks)
         except (TemplateError, ValueError) as error:
             failure = f"the chat template refuses the messages ({error})"
             continue
         if segments is not None:
-            return segments + list(prompt.prefill), attempt[0].role == "system"
+            return segments + prefill, attempt[0].role == "system"
     raise PromptError(f"{failure}; give a wording that it takes with --prompts (an empty system text, for instance)")
 
 
@@ -146,14 +155,14 @@ def _system_into_user(messages: Sequence[Message]) -> tuple[Message, ...]:
     return (Message("user", joined), *rest)
 
 
-def _with_template(messages: Sequence[Message], tokenizer: Any) -> list[Segment] | None:
+def _with_template(messages: Sequence[Message], tokenizer: Any, quirks: Quirks) -> list[Segment] | None:
     """Rendered messages as segments; None where the template drops a message or alters its text."""
     # Private-use characters stand in for the contents, so that the template's own text can be told from them.
     marks = [chr(0xE000 + i) for i in range(len(messages))]
-    frame = _apply(tokenizer, [(m.role, mark) for m, mark in zip(messages, marks, strict=True)])
+    frame = _apply(tokenizer, [(m.role, mark) for m, mark in zip(messages, marks, strict=True)], quirks)
     if any(frame.count(mark) != 1 for mark in marks):
         return None
-    real = _apply(tokenizer, [(m.role, m.text) for m in messages])
+    real = _apply(tokenizer, [(m.role, m.text) for m in messages], quirks)
     segments: list[Segment] = []
     rest, last = frame, len(messages) - 1
     for i, (mark, message) in enumerate(zip(marks, messages, strict=True)):
@@ -165,13 +174,16 @@ def _with_template(messages: Sequence[Message], tokenizer: Any) -> list[Segment]
             segments.append(Segment(rest, Span.FORMAT))
     if "".join(s.text for s in segments) != real:
         return None
+    if quirks.assistant_opening and not real.endswith(quirks.assistant_opening):
+        segments.append(Segment(quirks.assistant_opening, Span.FORMAT))
     return segments
 
 
-def _apply(tokenizer: Any, turns: Sequence[tuple[str, str]]) -> str:
+def _apply(tokenizer: Any, turns: Sequence[tuple[str, str]], quirks: Quirks) -> str:
+    conversation = [{"role": role, "content": content} for role, content in turns]
     return str(
         tokenizer.apply_chat_template(
-            [{"role": role, "content": content} for role, content in turns], tokenize=False, add_generation_prompt=True
+            conversation, tokenize=False, add_generation_prompt=True, **quirks.template_options(tokenizer)
         )
     )
 

@@ -1,0 +1,61 @@
+"""How much memory a pass takes beyond the model, said before it starts."""
+
+from typing import Any
+
+import torch
+
+from referent_probe.errors import ModelError
+
+
+def pass_bytes(bridge: Any, *, tokens: int, keys: int, prefixes: int, prefix: int) -> int:
+    """About the largest number of bytes that a pass through the blocks holds beside weights and recorded runs.
+
+    Args:
+        bridge: A `TransformerBridge`.
+        tokens: Tokens computed at once, over the whole batch.
+        keys: Keys that each of them is scored against.
+        prefixes: Copies of the prefix's keys and values.
+        prefix: Positions of the prefix.
+
+    Example:
+        On SmolLM2 (d_model 576, d_mlp 1536, 9 heads of 64) 540 tokens against 365 keys take about 50 MB.
+    """
+    cfg = bridge.cfg
+    heads, size, width = int(cfg.n_heads), int(cfg.d_head), int(cfg.d_model)
+    key_value_heads = int(getattr(cfg, "n_key_value_heads", None) or heads)
+    inner = int(getattr(cfg, "d_mlp", None) or 4 * width)
+    # Residual stream, norms, q, k, v and z; gate, up and their product; scores, mask added, softmax.
+    per_token = 5 * width + 4 * heads * size + 3 * inner + 3 * heads * keys
+    # Keys and values of the prefix as they are, and again for each query head of a group.
+    per_prefix = 2 * prefix * size * (key_value_heads + (heads if heads > key_value_heads else 0))
+    element = torch.finfo(cfg.dtype).bits // 8
+    return (tokens * per_token + prefixes * per_prefix) * element
+
+
+def available_bytes(device: str) -> int:
+    """Free memory of a device."""
+    where = torch.device(device)
+    if where.type == "cuda":
+        return int(torch.cuda.mem_get_info(where)[0])
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
+def refuse_too_little(needed: int, device: str, item: str) -> None:
+    """Refuse work of which not even one item fits.
+
+    Raises:
+        ModelError: Names the item, what it needs and what is free.
+    """
+    free = available_bytes(device)
+    if needed > free:
+        raise ModelError(
+            f"too little memory for {item}: a single patched run needs about {needed / 2**20:.0f} MiB and "
+            f"{free / 2**20:.0f} MiB are free on {device}; close other programs, or give a smaller model"
+        )
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an allocation failed, on a device or on the CPU."""
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
