@@ -3,6 +3,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from referent_probe import cli
 
@@ -60,6 +61,96 @@ def test_stimuli_check_names_row_rule_and_cure(tmp_path: Path) -> None:
     assert "'her'" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
     assert "breaks the rules" in done.stderr
+
+
+USAGE = [
+    (["stimuli", "check"], "Missing argument 'path'; see `"),
+    (["stimuli", "check", "builtin", "b"], "unexpected extra argument(s) (b); see `"),
+    (["stimuly"], "No such command 'stimuly'. Did you mean 'stimuli'?"),
+    (["stimuli", "check", "--no-such"], "No such option: --no-such"),
+    (["models", "--json=3"], "Option '--json' does not take a value: '3' was given"),
+    (["\x1b[31m"], "No such command '\\x1b[31m'"),
+    (["stimuli", "check", "--no\udcff"], "No such option: --no\\udcff"),
+    (["stimuli", "check", "\udcff.tsv"], "there is no file '\\udcff.tsv'"),
+    (["stimuli", "show", "a\nb"], "no item 'a\\nb'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), USAGE, ids=[message for _, message in USAGE])
+def test_a_usage_error_is_one_line(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["referent-probe", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    out, err = capsys.readouterr()
+    assert (stop.value.code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("error: ")
+    assert message in err
+
+
+def test_without_arguments_the_help_is_printed_once() -> None:
+    done = run()
+    assert (done.returncode, done.stderr, done.stdout.count("Usage: ")) == (2, "", 1)
+    assert done.stdout.strip() == run("--help").stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("raise SystemExit(130)", 130),
+        ("raise SystemExit", 0),
+        ("raise SystemExit('why')", 1),
+        ("pass", 0),
+        ("raise typer.Exit(3)", 3),
+        ("raise typer.Abort", 1),
+        ("raise KeyboardInterrupt", 130),
+    ],
+)
+def test_exit_statuses_are_kept(code: str, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["script"])
+
+    def command() -> None:
+        exec(code, {"typer": typer})
+
+    with pytest.raises(SystemExit) as stop:
+        cli.run_command(command)
+    assert stop.value.code == status
+
+
+@pytest.mark.parametrize(
+    ("redirection", "reason"), [(">/dev/full", "No space left on device"), (">&-", "it is closed")]
+)
+@pytest.mark.parametrize("arguments", ["stimuli show 002", "--help", "models --json"])
+def test_an_output_that_fails_is_one_line(arguments: str, redirection: str, reason: str) -> None:
+    command = f"{sys.executable} -m referent_probe {arguments} {redirection}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: cannot write to standard output ({reason})")
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_error_that_cannot_be_printed_keeps_its_status() -> None:
+    for redirection in ("2>&-", "2>/dev/full"):
+        command = f"{sys.executable} -m referent_probe stimuli show 999 {redirection}"
+        done = subprocess.run(command, shell=True, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_role_nouns_with_markup_and_any_file_name_print_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "[red]\udcff.tsv"
+    row = "[bold]\t:bomb:\t{}\t$NOM_PRONOUN\tThe $OCCUPATION thanked the $PARTICIPANT for a meal as $NOM_PRONOUN {}.\n"
+    path.write_text(
+        "occupation(0)\tother-participant(1)\tanswer\tpronoun_type\ttemplate\n"
+        + row.format(0, "ate")
+        + row.format(1, "left")
+    )
+    done = run("stimuli", "show", "001a", "--stimuli", str(path))
+    assert done.returncode == 0, done.stderr
+    assert "The [bold] thanked the :bomb: for a meal as BLANK ate." in done.stdout
+    done = run("stimuli", "check", str(path))
+    assert done.returncode == 0, done.stderr
+    assert "[red]\\udcff.tsv: no rule broken" in done.stdout
 
 
 def test_a_fault_of_ours_is_status_1_with_a_traceback(

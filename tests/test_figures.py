@@ -154,7 +154,7 @@ def test_head_map_shows_every_head_in_both_directions_on_one_symmetric_scale() -
         assert high == heads[["denoise_mean", "noise_mean"]].abs().to_numpy().max()
         assert figure.axes[panel].get_xlabel() == "head"
     assert figure.axes[0].get_ylabel() == "layer"
-    assert figure.axes[2].get_ylabel() == "effect on the logit difference (logits)"
+    assert figure.axes[2].get_ylabel() == "effect on the log-odds (logits)"
     assert "total effect −1.31 [−1.77, −0.84] logits\nn = 20 occupations; no head is a carrier" in words(figure)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -171,7 +172,14 @@ def test_killed_and_resumed_equals_undisturbed(run_script: Any, model: Path, tmp
 BAD: list[tuple[Sequence[str], str]] = [
     (["--pairs", "0"], "cannot draw 0 pairs from the 72 of 'builtin'"),
     (["--pairs", "73"], "cannot draw 73 pairs from the 72 of 'builtin'"),
-    (["--pairs", "many"], "Invalid value for '--pairs'"),
+    (["--pairs", "many"], "'many'"),
+    (["--pairs"], "Option '--pairs' requires an argument"),
+    (["--csv=3"], "Option '--csv' does not take a value: '3' was given"),
+    (["stray", "words"], "unexpected extra argument(s) (stray words)"),
+    (["--pairs", "9" * 400], "cannot draw 99999999999999999999… pairs"),
+    (["--seed", "-1"], "--seed -1 is out of range: give a number from 0 to 4294967295"),
+    (["--seed", "9" * 400], "--seed 99999999999999999999… is out of range"),
+    (["--stimuli", "{tmp}/\udcff.tsv"], "\\udcff.tsv"),
     (["--flow-pairs", "-1"], "--flow-pairs -1"),
     (["--smallest-share", "2"], "--smallest-share 2.0"),
     (["--model", "no-such-folder/model.gguf"], "no model at 'no-such-folder/model.gguf'"),
@@ -182,23 +190,32 @@ BAD: list[tuple[Sequence[str], str]] = [
     (["--stimuli", "{tmp}"], "folder"),
     (["--prompts", "{tmp}/none.toml"], "none.toml"),
     (["--prompts", "{tmp}/no_slot.toml"], "passage"),
+    (["--prompts", "{tmp}/pipe"], "not a regular file"),
+    (["--prompts", "/dev/zero"], "not a regular file"),
     (["--out", "{tmp}/foreign"], "files that are not a run's"),
     (["--out", "{tmp}/junk.tsv"], "is a file"),
     (["--out", "{tmp}/junk.tsv/run"], "cannot write to"),
-    (["--dtype", "int8"], "Invalid value for '--dtype'"),
+    (["--dtype", "int8"], "Invalid value for '--dtype': 'int8' is not one of"),
     (["--config", "{tmp}/none.toml"], "none.toml"),
     (["--config", "{tmp}/odd.toml"], "unknown key 'paris'"),
-    (["--no-such-option"], "No such option"),
+    (["--config", "{tmp}/pipe"], "not a regular file"),
+    (["--config", "/dev/zero"], "not a regular file"),
+    (["--config", "{tmp}/deep.toml"], "nested too deep"),
+    (["--config", "{tmp}/large.toml"], "is larger than 1000000 bytes"),
+    (["--no-such-option"], "No such option: --no-such-option; see `"),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "message"), BAD, ids=[" ".join(a) for a, _ in BAD])
+@pytest.mark.parametrize(("arguments", "message"), BAD, ids=[ascii(" ".join(a))[1:40] for a, _ in BAD])
 def test_bad_input_is_one_line_with_status_2_before_any_model(
     arguments: Sequence[str], message: str, run_script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "junk.tsv").write_bytes(b"\x00\x01\x02 no table")
     (tmp_path / "no_slot.toml").write_text('system = ""\nuser = "{option_1} {option_2}"\nprefill = ""\n')
     (tmp_path / "odd.toml").write_text("paris = 3\n")
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 100_000)
+    (tmp_path / "large.toml").write_text("#" * 1_000_001)
+    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "notes.txt").write_text("mine")
     monkeypatch.chdir(tmp_path)
@@ -207,8 +224,82 @@ def test_bad_input_is_one_line_with_status_2_before_any_model(
     monkeypatch.setattr(load, "load_model", lambda *a, **k: pytest.fail("the model was loaded"))
     status, out, err = run_script(*(a.replace("{tmp}", str(tmp_path)) for a in arguments))
     assert status == 2
-    assert message in " ".join(err.replace("│", " ").split())
+    assert message in err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
     assert "Traceback" not in out + err
+
+
+CONFIGS = {
+    "pairs = true": "pairs = true is of the wrong kind; give a whole number",
+    "pairs = 1.5": "pairs = 1.5 is of the wrong kind; give a whole number",
+    "pairs = '3'": "pairs = '3' is of the wrong kind; give a whole number, without quotation marks",
+    "pairs = 0x" + "f" * 9_000: "pairs = a huge int is of the wrong kind",
+    "model = ['a']": "model = ['a'] is of the wrong kind; give text",
+    "model = 3": "model = 3 is of the wrong kind; give text",
+    "model = 1979-05-27": "is of the wrong kind; give text",
+    'out = "a\\u0000b"': "is of the wrong kind; give text",
+    "csv = 1": "csv = 1 is of the wrong kind; give true or false",
+    "smallest-share = '1 %'": "smallest-share = '1 %' is of the wrong kind; give a number",
+    "smallest-share = true": "smallest-share = true is of the wrong kind; give a number",
+    "dtype = 'int8'": "dtype = 'int8' is of the wrong kind; give one of 'float32'",
+    "[flow-pairs]": "flow-pairs = {} is of the wrong kind; give a whole number",
+    "as_json = true": "unknown key 'as_json'; known are csv, device, dtype, flow-pairs, json,",
+    "config = 'x'": "unknown key 'config'",
+    "flow-pairs = 0\nflow_pairs = 1": "key 'flow_pairs' stands there twice",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), CONFIGS.items(), ids=[text[:30] for text in CONFIGS])
+def test_a_config_value_is_of_its_options_kind(text: str, message: str, run_script: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(text)
+    status, out, err = run_script("--config", tmp_path / "mine.toml")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "mine.toml" in err
+    assert message in err
+
+
+def test_config_keys_are_the_options_names(run_script: Any, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        f'model = "{model}"\npairs = 1\nflow-pairs = 0\njson = true\nquiet = false\nsmallest-share = 0.25\n'
+        f'dtype = "float32"\nout = "{tmp_path / "run"}"\n'
+    )
+    status, printed, err = run_script("--config", tmp_path / "mine.toml")
+    assert status == 0, err
+    assert json.loads(printed)["n_pairs"] == 1
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["smallest_share"] == 0.25
+
+
+def test_a_narrow_terminal_drops_nothing(
+    run_script: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    options = ("--model", model, "--pairs", 7, "--flow-pairs", 0, "--out", tmp_path / "[bold]:bomb:")
+    status, printed, err = run_script(*options)
+    assert status == 0, err
+    (header,) = [line.split() for line in printed.splitlines() if line.startswith("head ")]
+    assert header == ["head", "denoising", "p", "noising", "p", "attention", "attrib.", "carrier"]
+    rows = [line.split() for line in printed.splitlines() if re.match(r"\d+\.\d+ ", line)]
+    assert rows
+    assert all(len(row) == len(header) for row in rows)
+    assert "…" not in printed.split("In logits")[0]
+    assert "[bold]:bomb:/summary.json" in printed
+
+
+@pytest.mark.parametrize("option", [(), ("--json",)])
+def test_a_full_disk_at_the_end_of_a_pipe_says_where_the_files_are(
+    option: Sequence[str], model: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    command = [sys.executable, str(SCRIPT), "--model", model, "--pairs", "1", "--flow-pairs", "0", "--out", out]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*map(str, command), *option], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("error: cannot write to standard output (No space left on device)")
+    assert last.endswith(f"the run is complete, and its files are in {str(out)!r}")
+    assert "Traceback" not in done.stderr
+    assert (out / "manifest.json").is_file()
 
 
 def test_a_device_or_model_of_the_wrong_kind_is_refused(run_script: Any, model: Path, tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 import json
+import re
 from typing import Any
 
 import pandas as pd
 import pytest
 
 from referent_probe.analysis.carriers import CarrierRule
-from referent_probe.report import in_words, leading_rows, summarise
+from referent_probe.analysis.summary import summarise
+from referent_probe.report import in_words, leading_rows
 from tests.synthetic import heads_table
 
 
@@ -16,6 +18,8 @@ def finished(n_occupations: int, total: float, spread: float = 0.1) -> tuple[dic
                 "contrast": f"{o}-{i}",
                 "pair": str(o),
                 "occupation": f"occupation {o}",
+                "case": ("nominative", "accusative")[o % 2],
+                "option_order": ("mf", "fm")[i % 2],
                 "total_effect": total + spread * ((o % 3) - 1),
                 "tokens": 50,
                 "first_difference": 20,
@@ -70,8 +74,12 @@ def test_the_paragraph_says_whether_the_model_follows(total: float, spread: floa
     summary, effects = finished(9, total, spread)
     text = in_words(summary, effects["head_effects"])
     assert words in text
-    assert "0.1 in both directions; 1.0 in noising only" in text
+    assert re.search(r"0\.1 \(\+0\.\d{3}\) in both directions; 1\.0 \(-0\.\d{3}\) in noising only", text)
+    assert "Their single effects add up to +0.90 [" in text
+    assert "By case: accusative " in text
+    assert "By option order: feminine first " in text
     assert ("too near zero to divide by" in text) == (total == 0)
+    assert "under ten occupations the intervals are too short" in text
 
 
 def test_the_paragraph_with_too_few_occupations_names_no_carrier() -> None:
@@ -84,7 +92,26 @@ def test_the_paragraph_with_too_few_occupations_names_no_carrier() -> None:
         assert (summary["total_effect"]["ci95"] == [None, None]) == (n == 1)
 
 
-def test_leading_rows_are_the_largest_of_both_directions() -> None:
+def test_leading_rows_are_the_largest_of_both_directions_and_every_carrier() -> None:
     _, effects = finished(8, 1.0)
-    rows = leading_rows(effects["head_effects"], 2)
-    assert rows[["layer", "head"]].to_numpy().tolist() == [[0, 1], [1, 0]]
+    heads = effects["head_effects"]
+    assert leading_rows(heads, 2)[["layer", "head"]].to_numpy().tolist() == [[0, 1], [1, 0]]
+    assert leading_rows(heads, 1)[["layer", "head"]].to_numpy().tolist() == [[0, 1], [1, 0]]  # a carrier stays
+    none = heads.assign(carrier="none")
+    assert leading_rows(none, 1)[["layer", "head"]].to_numpy().tolist() == [[0, 1]]
+
+
+def test_a_largest_head_that_is_no_carrier_is_explained() -> None:
+    summary, effects = finished(8, 1.0)
+    heads = effects["head_effects"]
+    heads.loc[(heads["layer"] == 0) & (heads["head"] == 1), ["carrier", "denoise_p_max_t", "noise_p_max_t"]] = (
+        "none",
+        0.4,
+        0.3,
+    )
+    text = in_words(summary, heads)
+    assert "The largest effect, 0.1 (+0.9" in text
+    assert "is not a carrier: it is too uneven over occupations" in text
+    assert "(p = 0.30)" in text
+    nothing = in_words(summary, heads.assign(carrier="none"))
+    assert "No head is a carrier" in nothing

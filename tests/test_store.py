@@ -125,3 +125,83 @@ def test_tables_without_rows_keep_their_columns_and_types(tmp_path: Path) -> Non
 def test_a_table_that_does_not_match_its_schema_is_not_written(change: Any) -> None:
     with pytest.raises(ValueError, match="differ in the columns"):
         conform("heads", change(table("heads")))
+
+
+def spoil(path: Path, how: str) -> None:
+    if how == "delete":
+        path.unlink()
+    elif how == "cut short":
+        path.write_bytes(path.read_bytes()[:-7])
+    else:
+        path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("how", ["delete", "cut short", "empty"])
+@pytest.mark.parametrize("name", [*(f"{name}.parquet" for name in SCHEMAS), "measured.json"])
+def test_a_damaged_unit_is_not_taken_for_finished(tmp_path: Path, name: str, how: str) -> None:
+    run = open_run(tmp_path / "run", CONFIG)
+    run.save_unit("u1", tables(), {"seconds": 1.0})
+    assert run.has("u1")
+    spoil(run.folder / "units" / "u1" / name, how)
+    assert not run.has("u1")
+    run.save_unit("u1", tables(), {"seconds": 2.0})
+    assert run.has("u1")
+    assert run.collect(["u1"])[1]["seconds"].tolist() == [2.0]
+
+
+@pytest.mark.parametrize("how", ["delete", "cut short", "empty"])
+@pytest.mark.parametrize("name", ["summary.json", "heads.parquet", "manifest.json"])
+def test_a_damaged_finished_run_is_not_shown_as_a_result(tmp_path: Path, name: str, how: str) -> None:
+    run = open_run(tmp_path / "run", CONFIG)
+    run.finish(tables(), {"x": 1}, {}, {})
+    spoil(run.folder / name, how)
+    if (name, how) == ("manifest.json", "delete"):
+        assert not open_run(run.folder, CONFIG).complete
+        return
+    with pytest.raises(RunError, match=r"not as it was written|is damaged"):
+        open_run(run.folder, CONFIG)
+
+
+@pytest.mark.parametrize("text", ["[]", "5", "{", "", "\udcff"])
+def test_a_config_that_is_no_object_is_damaged(tmp_path: Path, text: str) -> None:
+    run = open_run(tmp_path / "run", CONFIG)
+    (run.folder / "config.json").write_bytes(text.encode("utf-8", "surrogatepass"))
+    with pytest.raises(RunError, match="is damaged"):
+        open_run(run.folder, CONFIG)
+
+
+def test_two_processes_do_not_write_to_one_folder(tmp_path: Path) -> None:
+    first, second = (open_run(tmp_path / "run", CONFIG) for _ in range(2))
+    with first.writing_alone(), pytest.raises(RunError, match="another process is writing"), second.writing_alone():
+        pass
+    with second.writing_alone():
+        second.save_unit("u1", tables(), {})
+    assert not (second.folder / ".lock").exists()
+
+
+def test_odd_folders_are_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(RunError, match="a link that leads nowhere"):
+        open_run(tmp_path / "link", CONFIG)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(RunError, match=r"leads nowhere|cannot write"):
+        open_run(tmp_path / "loop", CONFIG)
+    with pytest.raises(RunError, match="File name too long"):
+        open_run(tmp_path / ("x" * 300), CONFIG)
+
+
+def test_a_role_noun_in_another_script_or_with_a_dollar_can_be_drawn(tmp_path: Path) -> None:
+    from referent_probe.figures import pair_effects
+
+    contrasts = pd.DataFrame(
+        {
+            "pair": ["001", "002"],
+            "occupation": ["plumber $\\foo$", "\U0001f527"],
+            "case": "nominative",
+            "option_order": "mf",
+            "total_effect": [0.5, -0.5],
+        }
+    )
+    run = open_run(tmp_path / "run", CONFIG)
+    run.finish({}, {}, {"pair_effects": pair_effects(contrasts)}, {})
+    assert (run.folder / "figures" / "pair_effects.pdf").stat().st_size > 1000

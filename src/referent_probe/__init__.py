@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from referent_probe.measurement.readings import readings
     from referent_probe.measurement.warp import SamplingSettings, resolve_settings
     from referent_probe.mechanism.contrasts import build_contrasts
-    from referent_probe.mechanism.patching import patch_contrast, plan
+    from referent_probe.mechanism.patching import patch_contrast
+    from referent_probe.mechanism.plan import plan
     from referent_probe.models.load import load_model
     from referent_probe.priming_pronoun import Settings, patch_priming_pronoun
     from referent_probe.stimuli.check import check_stimuli
@@ -33,7 +34,7 @@ _HOMES = {
     "load_wording": "stimuli.prompts",
     "patch_contrast": "mechanism.patching",
     "patch_priming_pronoun": "priming_pronoun",
-    "plan": "mechanism.patching",
+    "plan": "mechanism.plan",
     "readings": "measurement.readings",
     "resolve_settings": "measurement.warp",
 }

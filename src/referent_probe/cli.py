@@ -2,32 +2,36 @@
 
 import json
 import sys
-import tomllib
-import traceback
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from referent_probe.cli_config import read_config
+from referent_probe.cli_guard import OutputError, guarded
 from referent_probe.cli_models import doctor, models_app
 from referent_probe.errors import ReferentProbeError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from referent_probe.mechanism.patching import Work
+    from referent_probe.mechanism.plan import Work
     from referent_probe.models.load import LoadedModel
     from referent_probe.priming_pronoun import Finished, Settings
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
+FEWEST_COLUMNS = 80
+SECONDS_BETWEEN_LINES = 30  # where no progress bar can be drawn
 
 app = typer.Typer(
     help="Which heads carry another person's pronoun into a language model's answer?",
+    epilog="The main job is a script: python experiments/patch_priming_pronoun.py --help",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -35,27 +39,6 @@ stimuli_app = typer.Typer(help="Look at sentences and check files of one's own."
 app.add_typer(stimuli_app, name="stimuli")
 app.add_typer(models_app, name="models")
 app.command("doctor")(doctor)
-
-
-def _read_config(context: typer.Context, path: Path | None) -> Path | None:
-    """Take the options of a TOML file as defaults; what the command line gives overrides them."""
-    if path is None:
-        return None
-    try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise typer.BadParameter(
-            f"cannot read {str(path)!r} ({error.strerror}); give the path of a TOML file"
-        ) from error
-    except ValueError as error:
-        raise typer.BadParameter(f"{str(path)!r} is not TOML: {error}; mend it there") from error
-    known = {name for parameter in context.command.params if (name := parameter.name) and name != "config"}
-    options = {key.replace("-", "_"): value for key, value in given.items()}
-    for key in options:
-        if key not in known:
-            raise typer.BadParameter(f"{str(path)!r} has an unknown key {key!r}; known are {', '.join(sorted(known))}")
-    context.default_map = {**(context.default_map or {}), **options}
-    return path
 
 
 ModelOption = Annotated[str, typer.Option("--model", help="Packaged model, folder, GGUF file or Hub id.")]
@@ -69,7 +52,8 @@ FlowPairsOption = Annotated[
 ]
 PromptsOption = Annotated[Path | None, typer.Option("--prompts", help="TOML file with your own wording.")]
 OutOption = Annotated[
-    Path | None, typer.Option("--out", help="Run folder.  [default: under runs/, by model, stimuli, pairs, seed]")
+    Path | None,
+    typer.Option("--out", help="Run folder; by default under runs/, by model, stimuli, pairs, seed."),
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Of every draw.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, …")]
@@ -83,7 +67,7 @@ SmallestOption = Annotated[
 CsvOption = Annotated[bool, typer.Option("--csv", help="Write the tables as CSV too.")]
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", help="TOML file with any of these options.", callback=_read_config, is_eager=True),
+    typer.Option("--config", help="TOML file with any of these options.", callback=read_config, is_eager=True),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else, on stdout.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print only errors.")]
@@ -93,24 +77,28 @@ def show_job(settings: "Settings", *, as_json: bool, quiet: bool) -> None:
     """Run the main job with a progress bar, and print its table, its paragraph and where the files are."""
     from referent_probe.priming_pronoun import patch_priming_pronoun
 
-    say = Console(stderr=True, quiet=quiet, highlight=False)
+    say = Console(stderr=True, quiet=quiet, highlight=False, markup=False, emoji=False)
     try:
         done = patch_priming_pronoun(
             settings,
-            notify=lambda message: say.print(message, markup=False),
+            notify=lambda message: say.print(message),
             progress=lambda works, model: _with_bar(list(works), model, say),
         )
     except KeyboardInterrupt:
         print("stopped; what is finished is kept, and the same command goes on from there", file=sys.stderr)
         raise SystemExit(130) from None
-    if as_json:
-        print(json.dumps(done.summary, indent=1, ensure_ascii=False))
-    elif not quiet:
-        _print_finished(done)
+    try:
+        if as_json:
+            print(json.dumps(done.summary, indent=1))
+        elif not quiet:
+            _print_finished(done)
+        print(end="", flush=True)
+    except OutputError as error:
+        raise OutputError(f"{error}; the run is complete, and its files are in {str(done.folder)!r}") from error
 
 
 def _with_bar(works: "list[Work]", model: "LoadedModel", say: Console) -> "Iterable[Work]":
-    from referent_probe.mechanism.patching import expected_bytes, expected_cost
+    from referent_probe.mechanism.plan import expected_bytes, expected_cost
 
     costs = [expected_cost(work, model) for work in works]
     passes = sum(costs)
@@ -118,8 +106,7 @@ def _with_bar(works: "list[Work]", model: "LoadedModel", say: Console) -> "Itera
         memory = expected_bytes(works, model) / 2**20
         say.print(
             f"{len(works)} contrasts to patch: about the work of {passes:.0f} forward passes, and {memory:.0f} MiB of "
-            "memory beside the model",
-            markup=False,
+            "memory beside the model"
         )
     bar = Progress(
         TextColumn("patching"), BarColumn(), TextColumn("{task.fields[done]} of {task.fields[of]} contrasts"),
@@ -127,18 +114,21 @@ def _with_bar(works: "list[Work]", model: "LoadedModel", say: Console) -> "Itera
     )  # fmt: skip
     with bar:
         task = bar.add_task("patching", total=max(passes, 1e-9), done=0, of=len(works))
+        said = time.monotonic()
         for i, (work, cost) in enumerate(zip(works, costs, strict=True)):
             yield work
             bar.update(task, advance=cost, done=i + 1)
+            if not say.is_terminal and time.monotonic() - said > SECONDS_BETWEEN_LINES:
+                said = time.monotonic()
+                say.print(f"{i + 1} of {len(works)} contrasts done, {sum(costs[: i + 1]) / passes:.0%} of the work")
 
 
 def _print_finished(done: "Finished") -> None:
     from referent_probe.report import leading_rows
 
-    out = Console(highlight=False)
+    out = Console(highlight=False, markup=False, emoji=False)
     if done.was_complete:
-        out.print(f"{done.folder} holds this run already, complete; nothing was computed.\n", markup=False)
-    total = done.summary["total_effect"]
+        out.print(f"{done.folder} holds this run already, complete; nothing was computed.\n", soft_wrap=True)
     table = Table(
         title="Leading heads at the target slot",
         caption="In logits: mean [95 % interval over occupations]. p: max-t over all heads and both directions. "
@@ -161,17 +151,18 @@ def _print_finished(done: "Finished") -> None:
             f"{row['direct_logit_attribution_mean']:+.2f}",
             str(row["carrier"]).replace("none", "-"),
         )
-    out.print(table)
+    # In a narrow terminal rich would drop columns and cut numbers; wrapped by the terminal, they are still there.
+    needed = out.measure(table, options=out.options.update(width=1000)).maximum
+    Console(highlight=False, markup=False, emoji=False, width=max(out.width, FEWEST_COLUMNS, needed)).print(table)
     out.print()
-    out.print(done.paragraph, markup=False)
+    out.print(done.paragraph)
     cost = done.summary["cost"]
     out.print(
         f"\nCost: all heads at the target slot {cost['forward_equivalents_target_slot']:.2f} forward-equivalents a "
         f"direction (T = {cost['tokens']:.0f} tokens, first difference at {cost['first_difference']:.0f}); "
-        f"{cost['seconds']:.0f} s in all. Total effect {total['mean']:+.3f} logits.",
-        markup=False,
+        f"{cost['seconds']:.0f} s in all."
     )
-    out.print(f"Files: {done.folder}/summary.json, *.parquet, manifest.json, figures/*.png and *.pdf", markup=False)
+    out.print(f"Files: {done.folder}/summary.json, *.parquet, manifest.json, figures/*.png and *.pdf", soft_wrap=True)
 
 
 def _estimate(row: "pd.Series[Any]", name: str) -> str:
@@ -243,26 +234,13 @@ def show(
         print()
 
 
-def run_command(command: Callable[..., Any]) -> None:
+def run_command(command: Callable[..., Any]) -> NoReturn:
     """Run a script's main function as a command with the package's options, messages and exit statuses."""
     single = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
     single.command()(command)
-    _guarded(single)
+    guarded(single)
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Entry point of `referent-probe`."""
-    _guarded(app)
-
-
-def _guarded(application: typer.Typer) -> None:
-    """Exit status 0 done, 2 the user's mistake (one line, no traceback), 1 ours."""
-    try:
-        application()
-    except ReferentProbeError as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(2)
-    except Exception:
-        traceback.print_exc()
-        print("this is a fault of referent-probe, please report it with the lines above", file=sys.stderr)
-        sys.exit(1)
+    guarded(app)

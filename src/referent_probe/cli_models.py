@@ -20,7 +20,7 @@ def models(context: typer.Context, as_json: _Json = False) -> None:
 
     listed = list_models()
     if as_json:
-        print(json.dumps([model.as_dict() for model in listed], indent=1, ensure_ascii=False))
+        print(json.dumps([model.as_dict() for model in listed], indent=1))
         return
     for model in listed:
         size = "" if model.parameters is None else _count(model.parameters)
@@ -41,7 +41,7 @@ def get(
     """Fetch a model so that it loads without a network. What is there already is left alone."""
     from referent_probe.models.shelf import get_model
 
-    err = Console(stderr=True, highlight=False, markup=False)
+    err = Console(stderr=True, highlight=False, markup=False, emoji=False)
     got = get_model(name, revision=revision, notify=lambda message: err.print(message, soft_wrap=True))
     print(f"{name} is at hand{' already' if got.was_there else ''}: {got.where}")
     if got.known is not None:
@@ -52,7 +52,7 @@ def doctor(as_json: _Json = False) -> None:
     """Look whether everything works that a run needs; each line names the cure. Status 2 if something failed."""
     from referent_probe.doctor import Status, examine
 
-    err = Console(stderr=True, quiet=as_json, highlight=False, markup=False)
+    err = Console(stderr=True, quiet=as_json, highlight=False, markup=False, emoji=False)
     findings = []
     for finding in examine(lambda message: err.print(message, soft_wrap=True)):
         findings.append(finding)
@@ -62,7 +62,7 @@ def doctor(as_json: _Json = False) -> None:
     warned = sum(finding.status is Status.WARNING for finding in findings)
     if as_json:
         found = {"ok": failed == 0, "findings": [finding.as_dict() for finding in findings]}
-        print(json.dumps(found, indent=1, ensure_ascii=False))
+        print(json.dumps(found, indent=1))
     else:
         print(f"{failed} failed, {warned} warnings, {len(findings) - failed - warned} ok")
     if failed:

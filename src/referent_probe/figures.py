@@ -7,6 +7,7 @@ and white at zero, and no category is told by colour alone.
 
 import itertools
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,6 +26,7 @@ from referent_probe.analysis.inference import Interval
 
 STYLE: dict[Any, Any] = {
     "font.size": 7.5,
+    "text.parse_math": False,  # a "$" in a role noun is a dollar
     "axes.titlesize": "medium",
     "figure.titlesize": 8,
     "legend.frameon": False,
@@ -70,7 +72,7 @@ def head_map(heads: pd.DataFrame, total: Interval) -> Figure:
             image = _image(ax, grid.reindex(index=range(n_layers), columns=range(n_heads)), limit, "head")
             ax.set_title(f"{direction[:-1]}ing\n({meaning})")
         panels[0].set_ylabel("layer")
-        body.colorbar(image, ax=panels, label="effect on the logit difference (logits)", aspect=35, pad=0.02)
+        body.colorbar(image, ax=panels, label="effect on the log-odds (logits)", aspect=35, pad=0.02)
         figure.draw_without_rendering()  # names are placed by distances on the page
         for ax, direction in zip(panels, ("denoise", "noise"), strict=True):
             carriers = heads[heads["carrier"].isin([direction, "both"])]
@@ -193,7 +195,8 @@ def pair_effects(contrasts: pd.DataFrame) -> Figure:
 @contextmanager
 def _drawing(width: float, height: float, headline: str, detail: str) -> Iterator[tuple[Figure, SubFigure]]:
     """A titled figure in the one style and the room below its titles; laid out when the block ends."""
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a role noun in a script that the font lacks
         figure = Figure(figsize=(width, height))
         figure.suptitle(headline, fontweight="bold")
         body = figure.add_subfigure(figure.add_gridspec(1, 1)[0])

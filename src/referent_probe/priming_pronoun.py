@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,18 +12,20 @@ import pandas as pd
 from referent_probe import figures
 from referent_probe.analysis.carriers import CarrierRule
 from referent_probe.analysis.inference import Interval
-from referent_probe.errors import ExactnessError, OptionError
-from referent_probe.report import in_words, summarise
+from referent_probe.analysis.summary import summarise
+from referent_probe.errors import ExactnessError, OptionError, PromptError
+from referent_probe.report import in_words
 from referent_probe.stimuli.prompts import DEFAULT_WORDING, PromptWording, load_wording
 from referent_probe.stimuli.templates import draw_pairs, load_stimuli
 from referent_probe.store import Run, check_out, open_run, versions
 
 if TYPE_CHECKING:
-    from referent_probe.mechanism.patching import Work
+    from referent_probe.mechanism.contrasts import Contrast
+    from referent_probe.mechanism.plan import Work
     from referent_probe.models.load import LoadedModel
 
-# Float32 rounding through thirty blocks stays well under it; half precisions cannot promise it.
-LARGEST_DIFFERENCE = 1e-4
+# Logits. Float32 rounding through thirty blocks stays well under its bound; half precisions promise little.
+LARGEST_DIFFERENCE = {"float32": 1e-4, "float16": 0.1, "bfloat16": 0.25}
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 
@@ -61,6 +63,11 @@ class Settings:
     revision: str | None = None
     smallest_share: float = 0.01
     csv: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("prompts", "out"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, Path(value))
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,7 @@ def patch_priming_pronoun(
     stimuli = load_stimuli(settings.stimuli, settings.password)
     pairs = draw_pairs(stimuli, settings.pairs, settings.seed)
     wording = load_wording(settings.prompts) if settings.prompts else DEFAULT_WORDING
-    name = Path(settings.model).name or settings.model
+    name = (Path(settings.model).name or settings.model)[:60]
     out = settings.out or Path("runs") / f"{name}_{stimuli.name}_{settings.pairs}-pairs_seed-{settings.seed}"
     check_out(out)
 
@@ -124,14 +131,22 @@ def patch_priming_pronoun(
     import torch
 
     from referent_probe.mechanism.contrasts import build_contrasts
-    from referent_probe.mechanism.patching import patch_contrast, plan
+    from referent_probe.mechanism.patching import patch_contrast
+    from referent_probe.mechanism.plan import expected_bytes, plan
     from referent_probe.models import resume
     from referent_probe.models.load import load_model
+    from referent_probe.models.memory import refuse_too_little
     from referent_probe.models.source import find_model
 
     source = find_model(settings.model, revision=settings.revision, notify=notify)
     about = {
-        "model": {"name": settings.model, "kind": source.kind, "identity": source.identity, "dtype": settings.dtype},
+        "model": {
+            "name": name,
+            "given": settings.model,
+            "kind": source.kind,
+            "identity": source.identity,
+            "dtype": settings.dtype,
+        },
         "stimuli": {"name": stimuli.name, "sha256": stimuli.sha256, "n_pairs_available": len(stimuli.pairs)},
     }
     config = {
@@ -149,31 +164,43 @@ def patch_priming_pronoun(
     }
     run = open_run(out, config)
     if run.complete:
-        return _read_finished(run)
+        return _read_finished(run, settings.csv)
     model = load_model(
         settings.model, revision=settings.revision, device=settings.device, dtype=settings.dtype, notify=notify
     )
     notify(f"{settings.model}: {model.n_layers} layers x {model.n_heads} heads, {settings.dtype} on {model.device}")
     notify(f"checked: {model.checks.in_one_line()}")
     contrasts = build_contrasts(pairs, model.tokenizer, wording, model.quirks)
+    _refuse_too_long(contrasts, model)
     works = plan(contrasts, model, flow_pairs=settings.flow_pairs, seed=settings.seed)
+    refuse_too_little(expected_bytes(works, model), model.device, "the longest prompt")
     left = [work for work in works if not run.has(work.contrast.id)]
     if len(left) < len(works):
         notify(f"going on: {len(works) - len(left)} of {len(works)} contrasts are done already")
-    for work in progress(left, model):
-        patched = patch_contrast(model, work)
-        run.save_unit(work.contrast.id, patched.tables, patched.measured)
-    return _finish(run, [work.contrast.id for work in works], about, model, settings)
+    with run.writing_alone():
+        for work in progress(left, model):
+            patched = patch_contrast(model, work)
+            run.save_unit(work.contrast.id, patched.tables, patched.measured)
+        return _finish(run, [work.contrast.id for work in works], about, model, settings)
+
+
+def _refuse_too_long(contrasts: "Sequence[Contrast]", model: "LoadedModel") -> None:
+    longest = max(contrasts, key=lambda contrast: contrast.length)
+    if model.longest_prompt is not None and longest.length > model.longest_prompt:
+        raise PromptError(
+            f"the prompt of {longest.id} has {longest.length} tokens, and {model.source.name!r} is made for "
+            f"{model.longest_prompt} at most; shorten the wording with --prompts, or give another model"
+        )
 
 
 def _finish(run: Run, units: list[str], about: dict[str, Any], model: "LoadedModel", settings: Settings) -> Finished:
     tables, measured = run.collect(units)
     rule = CarrierRule(smallest_share=settings.smallest_share)
     summary, effects = summarise(tables, measured, about | {"n_layers": model.n_layers}, rule, settings.seed)
-    worst = summary["self_check"]["max_abs_diff"]
-    if settings.dtype == "float32" and not worst <= LARGEST_DIFFERENCE:
+    worst, most = summary["self_check"]["max_abs_diff"], LARGEST_DIFFERENCE[settings.dtype]
+    if not worst <= most:
         raise ExactnessError(
-            f"partial passes and brute force differ by {worst:.1e} logits, more than {LARGEST_DIFFERENCE:.0e}; the "
+            f"partial passes and brute force differ by {worst:.1e} logits, more than {most:.0e}; the "
             f"cells are in the units under {str(run.folder)!r}; please report this with the model's name"
         )
     heads = effects["head_effects"]
@@ -189,8 +216,10 @@ def _finish(run: Run, units: list[str], about: dict[str, Any], model: "LoadedMod
     return Finished(run.folder, summary, heads, paragraph, was_complete=False)
 
 
-def _read_finished(run: Run) -> Finished:
+def _read_finished(run: Run, csv: bool) -> Finished:
     summary = json.loads((run.folder / "summary.json").read_text(encoding="utf-8"))
+    for table in run.folder.glob("*.parquet") if csv else ():
+        pd.read_parquet(table).to_csv(table.with_suffix(".csv"), index=False)
     heads = pd.read_parquet(run.folder / "head_effects.parquet")
     return Finished(run.folder, summary, heads, summary["in_words"], was_complete=True)
 

@@ -8,6 +8,7 @@ import hashlib
 import json
 import shutil
 import subprocess
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,8 +39,37 @@ class Run:
     complete: bool
 
     def has(self, unit: str) -> bool:
-        """Whether a work unit is finished."""
-        return (self.folder / "units" / unit).is_dir()
+        """Whether a work unit is finished and every byte of it is as it was written."""
+        folder = self.folder / "units" / unit
+        try:
+            written = json.loads((folder / "measured.json").read_text(encoding="utf-8"))["sha256"]
+            return set(written) == {f"{name}.parquet" for name in SCHEMAS} and _intact(folder, written)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return False
+
+    @contextmanager
+    def writing_alone(self) -> Iterator[None]:
+        """Hold the folder for this process; a killed process lets go of it.
+
+        Raises:
+            RunError: Another process is writing to it.
+        """
+        try:
+            import fcntl
+        except ImportError:  # Windows has no such lock
+            yield
+            return
+        with _writing(self.folder):
+            file = (self.folder / ".lock").open("w")
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise RunError(
+                    f"another process is writing to {str(self.folder)!r}; wait for it, or name another folder"
+                ) from error
+            yield
+        (self.folder / ".lock").unlink(missing_ok=True)
 
     def save_unit(self, unit: str, tables: Mapping[str, pd.DataFrame], measured: Mapping[str, float]) -> None:
         """Keep a finished work unit: its tables and what was measured on the way (seconds, counts).
@@ -50,22 +80,24 @@ class Run:
         target = self.folder / "units" / unit
         aside = self.folder / "units" / f".{unit}"
         with _writing(self.folder):
-            shutil.rmtree(aside, ignore_errors=True)
+            for leftover in (aside, target):
+                shutil.rmtree(leftover, ignore_errors=True)
             aside.mkdir(parents=True)
-            for name, table in tables.items():
-                conform(name, table).to_parquet(aside / f"{name}.parquet", index=False)
-            _write_json(aside / "measured.json", measured)
+            for name in SCHEMAS:
+                conform(name, tables[name]).to_parquet(aside / f"{name}.parquet", index=False)
+            hashes = {file.name: _sha256(file) for file in sorted(aside.iterdir())}
+            _write_json(aside / "measured.json", {"measured": dict(measured), "sha256": hashes})
             aside.rename(target)
 
     def collect(self, units: Sequence[str]) -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
         """All units' tables joined in the given order, and what was measured, a row a unit."""
         tables: dict[str, pd.DataFrame] = {}
         for name in SCHEMAS:
-            files = [self.folder / "units" / unit / f"{name}.parquet" for unit in units]
-            parts = [pd.read_parquet(file) for file in files if file.is_file()]
+            parts = [pd.read_parquet(self.folder / "units" / unit / f"{name}.parquet") for unit in units]
             filled = [part for part in parts if len(part)]
             tables[name] = conform(name, pd.concat(filled, ignore_index=True) if filled else parts[0])
-        rows = [json.loads((self.folder / "units" / unit / "measured.json").read_text()) for unit in units]
+        files = [self.folder / "units" / unit / "measured.json" for unit in units]
+        rows = [json.loads(file.read_text(encoding="utf-8"))["measured"] for file in files]
         return tables, pd.DataFrame(rows, index=pd.Index(list(units), name="unit"))
 
     def finish(
@@ -96,14 +128,18 @@ class Run:
                     table.to_csv(self.folder / f"{name}.csv", index=False)
             _write_json(self.folder / "summary.json", summary)
             (self.folder / "figures").mkdir(exist_ok=True)
-            for name, figure in figures.items():
-                figure.savefig(self.folder / "figures" / f"{name}.png", dpi=200)
-                # Without a date, the same run gives the same bytes.
-                figure.savefig(self.folder / "figures" / f"{name}.pdf", metadata={"CreationDate": None})
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Glyph")  # a role noun in a script that the font lacks
+                for name, figure in figures.items():
+                    figure.savefig(self.folder / "figures" / f"{name}.png", dpi=200)
+                    # Without a date, the same run gives the same bytes.
+                    figure.savefig(self.folder / "figures" / f"{name}.pdf", metadata={"CreationDate": None})
             files = sorted(
                 file
                 for file in self.folder.rglob("*")
-                if file.is_file() and "units" not in file.relative_to(self.folder).parts and file.name != "config.json"
+                if file.is_file()
+                and "units" not in file.relative_to(self.folder).parts
+                and file.name not in ("config.json", ".lock")
             )
             hashes = {file.relative_to(self.folder).as_posix(): _sha256(file) for file in files}
             _write_json(
@@ -125,14 +161,18 @@ def check_out(folder: Path) -> None:
     Raises:
         RunError: It is a file, holds foreign files, or cannot be written.
     """
-    if folder.exists() and not folder.is_dir():
-        raise RunError(f"--out {str(folder)!r} is a file; name a folder that is empty or not there yet")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / "config.json").is_file():
-        foreign = sorted(entry.name for entry in folder.iterdir())[:3]
-        raise RunError(
-            f"--out {str(folder)!r} holds files that are not a run's ({', '.join(foreign)}, …); name another folder"
-        )
     with _writing(folder):
+        if folder.is_symlink() and not folder.exists():
+            raise RunError(f"--out {str(folder)!r} is a link that leads nowhere; name another folder, or remove it")
+        if folder.exists() and not folder.is_dir():
+            raise RunError(f"--out {str(folder)!r} is a file; name a folder that is empty or not there yet")
+        if folder.is_dir() and any(folder.iterdir()) and not (folder / "config.json").is_file():
+            foreign = sorted(entry.name for entry in folder.iterdir())[:3]
+            raise RunError(
+                f"--out {str(folder)!r} holds files that are not a run's ({', '.join(foreign)}, …); name another folder"
+            )
+        if (folder / "manifest.json").is_file():
+            return  # complete: it is read, not written
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".writable"
         probe.write_bytes(b"")
@@ -159,17 +199,23 @@ def open_run(folder: Path, config: Mapping[str, Any]) -> Run:
         with _writing(folder):
             _write_json(begun, settled)
         return Run(folder, settled, complete=False)
-    try:
-        before = json.loads(begun.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise RunError(f"{str(begun)!r} is damaged ({error}); name another folder with --out") from error
+    before = _read_object(begun)
     if before != settled:
         differing = sorted(key for key in {*before, *settled} if before.get(key) != settled.get(key))
         shown = "; ".join(f"{key}: {before.get(key)!r} there, {settled.get(key)!r} now" for key in differing[:3])
         raise RunError(
             f"--out {str(folder)!r} holds a run with another configuration ({shown}); name another folder, or remove it"
         )
-    return Run(folder, settled, complete=(folder / "manifest.json").is_file())
+    manifest = folder / "manifest.json"
+    if not manifest.is_file():
+        return Run(folder, settled, complete=False)
+    hashes = _read_object(manifest).get("sha256")
+    if not isinstance(hashes, dict) or "summary.json" not in hashes or not _intact(folder, hashes):
+        raise RunError(
+            f"the finished run in {str(folder)!r} is not as it was written: files are changed or missing; remove the "
+            "folder to compute it again, or name another one with --out"
+        )
+    return Run(folder, settled, complete=True)
 
 
 def versions() -> dict[str, str]:
@@ -210,6 +256,21 @@ def _write_json(path: Path, value: Any) -> None:
     aside = path.with_name(f".{path.name}")
     aside.write_text(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
     aside.replace(path)
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    """A JSON object from a file of a run."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise RunError(f"{str(path)!r} is damaged ({error}); name another folder with --out") from error
+    if not isinstance(value, dict):
+        raise RunError(f"{str(path)!r} is damaged (no JSON object); name another folder with --out")
+    return value
+
+
+def _intact(folder: Path, hashes: Mapping[str, str]) -> bool:
+    return all((folder / name).is_file() and _sha256(folder / name) == digest for name, digest in hashes.items())
 
 
 def _sha256(path: Path) -> str:

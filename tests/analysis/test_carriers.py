@@ -5,14 +5,13 @@ from tests.synthetic import heads_table
 
 from referent_probe.analysis.carriers import (
     CarrierRule,
+    carried,
+    effects_by,
     flow_effects,
     head_effects,
-    joint_share,
-    leading,
     smallest_effect,
     total_effect,
 )
-from referent_probe.analysis.inference import Interval
 
 RULE = CarrierRule()
 
@@ -80,6 +79,14 @@ def test_the_smallest_effect_does_not_vanish_where_contrasts_cancel() -> None:
     assert smallest_effect(contrasts_table(3, [2.0, 2.0]), RULE) == pytest.approx(0.02)
 
 
+def test_rounding_is_nobodys_effect() -> None:
+    smallest = smallest_effect(contrasts_table(8, [0.0, 0.0]), RULE)
+    assert smallest == 1e-3
+    tiny = heads_table(8)
+    tiny[["denoise", "noise"]] *= 1e-4
+    assert set(head_effects(tiny, smallest, RULE, seed=0)["carrier"]) == {"none"}
+
+
 def test_total_effect_leaves_out_what_was_left_out() -> None:
     contrasts = contrasts_table(4, [1.0, 3.0])
     extra = pd.DataFrame(
@@ -89,12 +96,30 @@ def test_total_effect_leaves_out_what_was_left_out() -> None:
     assert (total.mean, total.low, total.high, total.n) == (2.0, 2.0, 2.0, 4)
 
 
-def test_joint_share_and_leading_heads() -> None:
-    table = head_effects(heads_table(8), 0.01, RULE, seed=0)
-    assert joint_share(table, Interval(2.0, 1.0, 3.0, 8, "logits"), "denoise") == pytest.approx(0.45, abs=0.01)
-    assert joint_share(table, Interval(2.0, 1.0, 3.0, 8, "logits"), "noise") == pytest.approx(0.15, abs=0.01)
-    assert joint_share(table, Interval(0.1, -1.0, 1.0, 8, "logits"), "noise") is None
-    assert leading(table, "noise", 2)[["layer", "head"]].to_numpy().tolist() == [[0, 1], [1, 0]]
+def test_what_carriers_carry_is_summed_over_them_and_divided_by_the_total() -> None:
+    heads, contrasts = heads_table(8), contrasts_table(8, [2.0, 2.2, 1.8, 2.0])
+    table = head_effects(heads, 0.01, RULE, seed=0)
+    added, share = carried(heads, table, contrasts, "denoise", seed=0)
+    assert added is not None
+    assert share is not None
+    assert (added.mean, share.mean) == pytest.approx((0.9, 0.45), abs=0.01)
+    assert share.low <= share.mean <= share.high
+    assert (added.n, share.unit) == (8, "share of the total effect")
+    added, share = carried(heads, table, contrasts, "noise", seed=0)
+    assert added is not None
+    assert share is not None
+    assert (added.mean, share.mean) == pytest.approx((0.3, 0.15), abs=0.01)  # 0.8 with, 0.5 against
+    cancelling = contrasts.assign(total_effect=[(-1.0) ** (i // 4) for i in range(len(contrasts))])
+    added, share = carried(heads, table, cancelling, "noise", seed=0)
+    assert added is not None
+    assert share is None
+    assert carried(heads, table.assign(carrier="none"), contrasts, "noise", seed=0) == (None, None)
+
+
+def test_opposite_effects_show_by_case() -> None:
+    contrasts = contrasts_table(4, [1.0, -3.0]).assign(case=["nominative", "accusative"] * 4)
+    by = effects_by(contrasts, "case", seed=0)
+    assert {case: part.mean for case, part in by.items()} == {"accusative": -3.0, "nominative": 1.0}
 
 
 def test_flow_keeps_the_order_of_the_prompt_and_its_range() -> None:

@@ -352,3 +352,16 @@ def test_models_that_scale_logits_or_blocks_get_a_reason_instead_of_wrong_number
         result = attribute(bridge, record(bridge, ids, 0), DIFFERS, TOKENS)
     assert result.direct is None
     assert reason in str(result.reason)
+
+
+def test_behind_a_gate_a_source_gets_no_share_but_the_head_does(build_tiny: Callable[..., Any]) -> None:
+    """A gate on z, as in gated attention: attention times values is then not what a head puts out."""
+    tiny = build_tiny("llama", layers=2)
+    for block in tiny.bridge.blocks:
+        block.attn.o.register_forward_pre_hook(lambda module, args: (args[0] * 0.5, *args[1:]))
+    run = record(tiny.bridge, tiny.ids, DIFFERS)
+    gated = Recorded(**{**run.__dict__, "z": tuple(z * 0.5 for z in run.z)})
+    result = attribute(tiny.bridge, gated, DIFFERS, TOKENS)
+    assert result.direct is not None
+    assert result.from_source is None
+    assert "gate" in str(result.reason)

@@ -317,6 +317,197 @@ class TestBadFolders:
         (folder / "teapot.py").write_text("raise SystemExit('a model folder ran its own code')")
         assert "needs trust_remote_code=True, which you should give to authors you trust only" in refusal(folder)
 
+    @pytest.mark.parametrize("content", [b"{", b"", b"[]", b'"x"', b"null", b"\xff\xfe\x00"])
+    def test_with_a_damaged_generation_config(self, content: bytes, folder: Path) -> None:
+        # transformers goes on without it, and a measurement of whole answers then has other numbers.
+        (folder / "generation_config.json").write_bytes(content)
+        message = refusal(folder)
+        assert "its generation_config.json cannot be read (" in message
+        assert "get the file again, or remove it" in message
+
+    def test_without_a_generation_config(self, folder: Path) -> None:
+        (folder / "generation_config.json").unlink()
+        assert load_model(str(folder), device="cpu").n_layers == 2
+
+
+class TestWeights:
+    """Weights that do not fit the config, or are no numbers."""
+
+    @staticmethod
+    def configure(folder: Path, **settings: Any) -> None:
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | settings))
+
+    @staticmethod
+    def change(folder: Path, edit: Callable[[dict[str, Tensor]], object]) -> None:
+        from safetensors.torch import load_file, save_file
+
+        weights = load_file(folder / "model.safetensors")
+        edit(weights)
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+    @pytest.mark.parametrize(
+        ("family", "setting", "first"),
+        [
+            ("llama", "num_hidden_layers", "model.layers.1.input_layernorm.weight"),
+            ("gpt2", "n_layer", "transformer.h.1.attn.c_attn.weight"),
+            ("gpt-neox", "num_hidden_layers", "gpt_neox.layers.1.attention.dense.bias"),
+        ],
+    )
+    def test_of_more_blocks_than_the_config_has(
+        self, family: str, setting: str, first: str, save_tiny: Callable[..., Path], tmp_path: Path
+    ) -> None:
+        folder = save_tiny(tmp_path, family, 3)
+        self.configure(folder, **{setting: 1})
+        message = refusal(folder)
+        assert f"tensors for which its config has no place, '{first}' and '" in message
+        assert "give it the config.json that it was trained with" in message
+
+    @pytest.mark.parametrize("name", ["model.layers.1.self_attn.q_proj.bias", "model.layers.0.self_attn.q_norm.weight"])
+    def test_of_a_part_of_a_block_that_the_config_leaves_out(self, name: str, folder: Path) -> None:
+        self.change(folder, lambda weights: weights.update({name: torch.ones(32)}))
+        assert f"its weights hold 1 tensors for which its config has no place, '{name}' among them" in refusal(folder)
+
+    def test_of_a_bias_on_the_logits_that_is_not_used(self, folder: Path) -> None:
+        self.change(folder, lambda weights: weights.update({"lm_head.bias": torch.ones(330)}))
+        assert "'lm_head.bias' among them" in refusal(folder)
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "model.layers.0.self_attn.rotary_emb.inv_freq",
+            "model.layers.7.self_attn.rotary_emb.inv_freq",
+            "model.layers.0.self_attn.masked_bias",
+            "model.layers.0.self_attn.bias",
+            "vision_tower.layers.5.mlp.weight",
+            "vision_tower.encoder.layers.5.mlp.bias",
+            "multi_modal_projector.weight",
+        ],
+    )
+    def test_leftovers_without_effect_are_taken(self, name: str, folder: Path) -> None:
+        self.change(folder, lambda weights: weights.update({name: torch.ones(4)}))
+        assert load_model(str(folder), device="cpu").n_layers == 2
+
+    def test_of_blocks_that_guess_further_tokens_are_taken(self, folder: Path) -> None:
+        self.change(folder, lambda weights: weights.update({"model.layers.2.mlp.up_proj.weight": torch.ones(64, 32)}))
+        assert "'model.layers.2.mlp.up_proj.weight' among them" in refusal(folder)
+        self.configure(folder, num_nextn_predict_layers=1)
+        assert load_model(str(folder), device="cpu").n_layers == 2
+
+    def test_an_output_layer_that_the_config_ties_away(self, folder: Path) -> None:
+        self.configure(folder, tie_word_embeddings=True)
+        message = refusal(folder)
+        assert "its weights hold an output layer ('lm_head.weight') that differs from the embeddings" in message
+        assert "set it to false in config.json" in message
+
+    def test_an_output_layer_that_is_missing(self, folder: Path) -> None:
+        self.change(folder, lambda weights: weights.pop("lm_head.weight"))
+        assert "its weights lack 1 tensors that its config asks for, 'lm_head.weight'" in refusal(folder)
+
+    def test_an_output_layer_that_is_the_embeddings_again_is_taken(self, folder: Path) -> None:
+        self.configure(folder, tie_word_embeddings=True)
+        embeddings = "model.embed_tokens.weight"
+        self.change(folder, lambda weights: weights.update({"lm_head.weight": weights[embeddings].clone()}))
+        assert load_model(str(folder), device="cpu").n_layers == 2
+
+    @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+    @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+    def test_that_are_not_numbers(self, value: float, dtype: str, folder: Path, tokenizer: Any) -> None:
+        (she,) = tokenizer(" she", add_special_tokens=False)["input_ids"]
+        self.change(folder, lambda weights: weights["model.embed_tokens.weight"][she].fill_(value))
+        message = refusal(folder, dtype=dtype)
+        assert "its weights hold NaN or infinity in 'model.embed_tokens.weight'; get the folder again" in message
+
+    def test_the_first_one_that_is_no_number_is_named(self, folder: Path) -> None:
+        names = ("model.layers.1.mlp.up_proj.weight", "model.norm.weight", "lm_head.weight")
+        self.change(folder, lambda weights: [weights[name].view(-1)[-1:].fill_(float("nan")) for name in names])
+        assert f"NaN or infinity in '{names[0]}'" in refusal(folder)
+
+    def test_too_large_for_half_precision(self, folder: Path) -> None:
+        self.change(folder, lambda weights: weights["lm_head.weight"][0, :1].fill_(1e5))
+        message = refusal(folder, dtype="float16")
+        assert "NaN or infinity in 'lm_head.weight'" in message
+        assert "or load it as bfloat16 or float32" in message
+        assert load_model(str(folder), device="cpu").n_layers == 2
+
+
+class TestLongestPrompt:
+    def test_of_the_config(self, loaded: LoadedModel) -> None:
+        assert loaded.longest_prompt == 1024
+
+    @pytest.mark.parametrize("positions", [64, 12])
+    def test_of_learned_positions(self, positions: int, tokenizer: Any, tmp_path: Path) -> None:
+        from transformers import GPT2Config, GPT2LMHeadModel
+
+        torch.manual_seed(0)
+        config = GPT2Config(vocab_size=len(tokenizer), n_positions=positions, n_embd=32, n_layer=2, n_head=4)
+        model = GPT2LMHeadModel(config)
+        for parameter in model.parameters():
+            parameter.data += torch.randn_like(parameter) * 0.2
+        model.save_pretrained(tmp_path)
+        tokenizer.save_pretrained(tmp_path)
+        assert load_model(str(tmp_path), device="cpu").longest_prompt == positions
+
+    @pytest.mark.parametrize(
+        ("rope", "longest"),
+        [
+            ({"rope_type": "dynamic", "factor": 2.0}, 1024),
+            ({"rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 256}, 256),
+            ({"type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 256}, 256),
+            (
+                {
+                    "rope_type": "longrope",
+                    "factor": 8.0,
+                    "short_factor": [1.0] * 4,
+                    "long_factor": [2.0] * 4,
+                    "original_max_position_embeddings": 128,
+                },
+                128,
+            ),
+            ({"rope_type": "linear", "factor": 2.0}, 1024),
+            (
+                {
+                    "rope_type": "llama3",
+                    "factor": 8.0,
+                    "low_freq_factor": 1.0,
+                    "high_freq_factor": 4.0,
+                    "original_max_position_embeddings": 128,
+                },
+                1024,
+            ),
+        ],
+    )
+    def test_where_the_rotation_of_keys_is_scaled(self, rope: dict[str, Any], longest: int, folder: Path) -> None:
+        TestWeights.configure(folder, rope_parameters=rope | {"rope_theta": 10000.0})
+        assert load_model(str(folder), device="cpu").longest_prompt == longest
+
+    def test_where_the_config_names_the_original_beside_its_rotation(self) -> None:
+        from transformers import Phi3Config
+
+        config = Phi3Config(
+            hidden_size=32,
+            num_attention_heads=4,
+            num_key_value_heads=4,
+            max_position_embeddings=131072,
+            original_max_position_embeddings=4096,
+            rope_scaling={"type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4},
+        )
+        assert load._longest_prompt(config) == 4096
+
+    def test_where_each_kind_of_block_has_its_own_rotation(self) -> None:
+        from transformers import Gemma3TextConfig
+
+        config = Gemma3TextConfig(max_position_embeddings=512)
+        assert load._longest_prompt(config) == 512
+        scaled = {"rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 200}
+        config.rope_parameters["full_attention"] |= scaled
+        assert load._longest_prompt(config) == 200
+
+    def test_where_none_is_named(self) -> None:
+        from transformers import BloomConfig
+
+        assert load._longest_prompt(BloomConfig()) is None
+
 
 class TestWrongKinds:
     def test_an_encoder(self, tokenizer: Any, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.models.test_tokens import CHATML, GENERATE, INSTRUCTION, LOOP, RAISES_ON_SYSTEM, TURN, prompt, text_of
 
+from referent_probe.errors import PromptError
 from referent_probe.models.quirks import FIXED_DATE, HARMONY_ANSWER, PLAIN, Quirks, with_template
 from referent_probe.models.tokens import answer_token, encode
 from referent_probe.stimuli.primes import Span
@@ -51,6 +52,13 @@ class TestSeen:
 
     def test_a_template_that_takes_no_message_is_left_to_encode(self, make_tokenizer: Callable[..., Any]) -> None:
         assert with_template(PLAIN, make_tokenizer("{{ raise_exception('not today') }}")) == PLAIN
+
+    @pytest.mark.parametrize("fault", ["{{ 1 + 'a' }}", "{{ 1/0 }}", "{{ range(10 ** 9) }}", "{% for"])
+    def test_a_template_that_fails_is_left_to_encode(self, fault: str, make_tokenizer: Callable[..., Any]) -> None:
+        tokenizer = make_tokenizer(CHATML + fault)
+        assert with_template(PLAIN, tokenizer) == PLAIN
+        with pytest.raises(PromptError, match="the chat template refuses the messages"):
+            encode(prompt(), tokenizer, with_template(PLAIN, tokenizer))
 
     def test_they_go_into_a_manifest(self) -> None:
         assert set(PLAIN.as_dict()) == {field.name for field in dataclasses.fields(Quirks)}

@@ -3,9 +3,12 @@
 import errno
 import importlib.metadata
 import json
+import resource
 import shutil
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -46,6 +49,18 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception], None]:
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
     answers(ConnectionError("no route to host"))
     return answers
+
+
+@contextmanager
+def files_no_larger_than(size: int) -> Iterator[None]:
+    """The operating system refuses to write more, as on a full disk."""
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 def refusal(name: str | Path, **options: Any) -> str:
@@ -209,6 +224,45 @@ class TestFolders:
         weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
         assert find_model(str(copy)).identity not in (first, second)
 
+    @pytest.mark.parametrize(
+        "file",
+        [
+            "config.json",
+            "generation_config.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "chat_template.jinja",
+            "model.safetensors",
+        ],
+    )
+    def test_its_identity_follows_every_file_that_is_read(self, file: str, saved: Path, tmp_path: Path) -> None:
+        copy = Path(shutil.copytree(saved, tmp_path / "copy"))
+        content = (copy / file).read_bytes()
+        (copy / file).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        changed = find_model(str(copy)).identity
+        assert changed != find_model(str(saved)).identity
+        (copy / file).unlink()
+        if file not in ("config.json", "model.safetensors"):
+            assert find_model(str(copy)).identity not in (changed, find_model(str(saved)).identity)
+
+    @pytest.mark.parametrize(
+        "file",
+        ["vocab.json", "merges.txt", "tokenizer.model", "modeling_own.py", "additional_chat_templates/default.jinja"],
+    )
+    def test_its_identity_follows_a_file_that_is_added(self, file: str, saved: Path, tmp_path: Path) -> None:
+        copy = Path(shutil.copytree(saved, tmp_path / "copy"))
+        (copy / file).parent.mkdir(exist_ok=True)
+        (copy / file).write_text("more")
+        assert find_model(str(copy)).identity != find_model(str(saved)).identity
+
+    def test_its_identity_knows_which_file_holds_what(self, saved: Path, tmp_path: Path) -> None:
+        identities = set()
+        for name in ("one", "two"):
+            copy = Path(shutil.copytree(saved, tmp_path / name))
+            (copy / f"{name}.json").write_text("{}")
+            identities.add(find_model(str(copy)).identity)
+        assert len(identities) == 2
+
     def test_an_empty_one(self, tmp_path: Path) -> None:
         assert "config.json is missing; give a folder saved by transformers" in refusal(tmp_path)
 
@@ -353,6 +407,38 @@ class TestConversion:
         monkeypatch.setenv("REFERENT_PROBE_CACHE", str(tmp_path / "file"))
         with pytest.raises(ModelError, match=r"cannot keep the unpacked model .*REFERENT_PROBE_CACHE"):
             find_model(str(gguf_file))
+
+    @pytest.mark.parametrize("free", [0, 10, 1000, 10_000, 20_000, 50_000, 100_000, 150_000])
+    def test_a_full_disk(self, free: int, gguf_file: Path, cache: Path) -> None:
+        # safetensors and the tokenizers library each tell of it in a kind of their own.
+        with files_no_larger_than(free), pytest.raises(ModelError) as caught:
+            find_model(str(gguf_file))
+        message = str(caught.value)
+        assert "\n" not in message
+        assert "cannot keep the unpacked model in" in message
+        assert "File too large" in message
+        assert "free some space" in message
+        assert message.endswith("name another place in the variable REFERENT_PROBE_CACHE")
+        assert list((cache / "models").iterdir()) == []
+        assert find_model(str(gguf_file)).folder.is_dir()
+
+    @pytest.mark.parametrize("sound", [True, False])
+    def test_nothing_is_said_but_the_notice(
+        self, sound: bool, gguf_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        import transformers
+
+        # As in a process that has read no model so far.
+        transformers.logging.set_verbosity_warning()
+        transformers.logging.enable_progress_bar()
+        path = tmp_path / "tiny.gguf"
+        content = gguf_file.read_bytes()
+        path.write_bytes(content if sound else content.replace(b"blk.1.attn_v.weight", b"blk.1.attn_x.weight"))
+        if sound:
+            find_model(str(path))
+        else:
+            refusal(path)
+        assert capfd.readouterr() == ("", "")
 
     @pytest.mark.parametrize("kind", ["file", "folder"])
     def test_what_may_not_be_read(

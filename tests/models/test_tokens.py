@@ -258,6 +258,29 @@ class TestRendering:
         with pytest.raises(PromptError, match=r"not today.*--prompts"):
             encode(prompt(), make_tokenizer("{{ raise_exception('not today') }}"))
 
+    @pytest.mark.parametrize(
+        ("fault", "reason"),
+        [
+            ("{{ 1 + 'a' }}", "unsupported operand type"),
+            ("{{ 1/0 }}", "division by zero"),
+            ("{{ messages[9].content }}", "has no element 9"),
+            ("{{ range(10 ** 9) }}", "Range too big"),
+            ("{{ raise_exception('two\nlines') }}", "two lines"),
+            ("{{ {}['key'].missing }}", "has no attribute 'key'"),
+            ("{% for", "unexpected"),
+        ],
+    )
+    def test_a_template_that_fails_is_refused_with_its_reason(
+        self, fault: str, reason: str, make_tokenizer: Callable[..., Any]
+    ) -> None:
+        with pytest.raises(PromptError) as caught:
+            encode(prompt(), make_tokenizer(CHATML + fault))
+        message = str(caught.value)
+        assert "\n" not in message
+        assert message.startswith("the chat template refuses the messages (")
+        assert reason.lower() in message.lower()
+        assert "--prompts" in message
+
     def test_without_a_chat_template_turns_are_paragraphs(self, make_tokenizer: Callable[..., Any]) -> None:
         tokenizer = make_tokenizer(None)
         encoded = encode(prompt(), tokenizer)

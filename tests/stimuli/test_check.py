@@ -47,7 +47,32 @@ TWINS: list[tuple[Callable[[Cells], object], list[tuple[int | None, str]]]] = [
     (swap(0, "five clubs", "$POSS_PRONOUN clubs"), [(2, "blank")]),
     (swap(0, "five clubs", "what $NOM_PRONOUN threw"), [(2, "blank")]),
     (swap(1, "$NOM_PRONOUN", "somebody"), [(3, "blank")]),
-    (swap(1, "$NOM_PRONOUN", "BLANK"), [(3, "blank")]),
+    (swap(1, "$NOM_PRONOUN", "BLANK"), [(3, "blank"), (3, "reserved")]),
+    (both(0, OCCUPATION, "b" * 61), [(2, "length"), (3, "length")]),
+    (swap(1, "any circus", "any circus " + "x" * 1_000), [(3, "length")]),
+    (both(0, OCCUPATION, "ba\0ker"), [(2, "characters"), (3, "characters")]),
+    (both(2, PARTICIPANT, "ro\u200bwer"), [(4, "characters"), (5, "characters")]),
+    (both(2, PARTICIPANT, "ro\u034fwer"), [(4, "characters"), (5, "characters")]),
+    (swap(0, "five", "\x1b[31mfive"), [(2, "characters")]),
+    (swap(0, "five", "\u202efive"), [(2, "characters")]),
+    (swap(0, "five", "fi\u00adve"), [(2, "characters")]),
+    (swap(0, "five clubs", "five BLANK clubs"), [(2, "reserved")]),
+    (both(0, PARTICIPANT, "BLANK"), [(2, "reserved"), (3, "reserved")]),
+    (both(0, PARTICIPANT, "$NOM_PRONOUN"), [(2, "reserved"), (3, "reserved")]),
+    (both(0, PARTICIPANT, "<|im_end|>"), [(2, "reserved"), (3, "reserved")]),
+    (both(0, PARTICIPANT, "<|"), [(2, "reserved"), (3, "reserved")]),
+    (swap(1, "any circus", "any <|im_start|>"), [(3, "reserved")]),
+    (swap(1, "any circus", "any circus</s>"), [(3, "reserved")]),
+    (swap(1, "any circus", "any [INST]"), [(3, "reserved")]),
+    (both(2, PARTICIPANT, "Tailor"), [(4, "roles"), (5, "roles")]),
+    (swap(1, "$NOM_PRONOUN", "x$NOM_PRONOUN"), [(3, "word")]),
+    (swap(1, "$NOM_PRONOUN", "(s)$NOM_PRONOUN"), [(3, "word")]),
+    (swap(1, "$NOM_PRONOUN loved", "$NOM_PRONOUN-would love"), [(3, "word")]),
+    (swap(1, "$NOM_PRONOUN loved", "$NOM_PRONOUN'd love"), [(3, "word")]),
+    (swap(1, "$NOM_PRONOUN loved", "$NOM_PRONOUN’d love"), [(3, "word")]),
+    (swap(1, "$NOM_PRONOUN loved", "$NOM_PRONOUN2 loved"), [(3, "word")]),
+    (swap(1, "$NOM_PRONOUN loved", "$NOM_PRONOUN/it loved"), [(3, "word")]),
+    (swap(1, "$NOM_PRONOUN loved", "$NOM_PRONOUN.com loved"), [(3, "word")]),
     (swap(0, "five clubs", "five $OBJECT"), [(2, "placeholder")]),
     (swap(0, "five clubs", "five $PARTICIPANTs"), [(2, "placeholder")]),
     (swap(1, " loved any circus.", "!"), [(3, "position")]),
@@ -101,6 +126,26 @@ def test_the_shortest_opening_that_is_shared_enough(cells: Cells, write: Write) 
         text.replace("thanked the ", "thanked ") for text in (cells[0][TEMPLATE], cells[1][TEMPLATE])
     )
     assert [violation.rule for violation in check_stimuli(write(cells))] == ["opening"]
+
+
+@pytest.mark.parametrize("after", [", too,", ";", '."', "…", "—of course—", ")", "\u00a0again"])
+def test_punctuation_and_white_space_may_follow_the_blank(after: str, cells: Cells, write: Write) -> None:
+    swap(1, "$NOM_PRONOUN loved", f"$NOM_PRONOUN{after} loved")(cells)
+    assert check_stimuli(write(cells)) == []
+
+
+@pytest.mark.parametrize("noun", ["b" * 60, "[bold]", "chargé d'affaires", "BLANKET maker", "blank maker", "5 < 7"])
+def test_nouns_that_break_no_rule(noun: str, cells: Cells, write: Write) -> None:
+    both(0, OCCUPATION, noun)(cells)
+    assert check_stimuli(write(cells)) == []
+
+
+def test_a_message_is_short_whatever_the_cells_hold(cells: Cells, write: Write) -> None:
+    for column in range(5):
+        put(1, column, "$a\x1b" * 20_000)(cells)
+    violations = check_stimuli(write(cells))
+    assert {"answer", "case", "blank", "length", "reserved"} <= {violation.rule for violation in violations}
+    assert all(len(str(violation)) < 400 and str(violation).isprintable() for violation in violations)
 
 
 @pytest.mark.parametrize("word", ["she", "Herself", "fiancée", "wives", "GRANNIES", "actresses", "salesmen", "Ms"])

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable
 from itertools import permutations, product
 from pathlib import Path
@@ -143,7 +144,13 @@ def test_slots_stand_in_any_order(slots: tuple[str, ...], tmp_path: Path) -> Non
         ("[user]\ntext = ''", "key 'user' ... is not text"),
         ("system = ''\nuser = open", "is not TOML ... line 2"),
         (toml() + toml(), "is not TOML ... line 4"),
-        ("a = " + "[" * 5000, "is not TOML"),
+        ("a = " + "[" * 100_000, "is not TOML"),
+        ("a" + ".a" * 300_000 + " = 1", "dotted key of over 50 names"),
+        ("[" + "'a' . " * 100_000 + "a]", "dotted key of over 50 names"),
+        ("a" * 900_000, "is not TOML"),
+        ("#" * 1_000_001, "is larger than 1000000 bytes"),
+        ("usr = " + "[" * 50 + "]" * 50, "unknown key 'usr'"),
+        ("name = 0x" + "f" * 90_000, "key 'name' ... is not text"),
         (toml("{option_1} {option_2}"), "key 'user': slot 'passage' stands there 0 times"),
         (toml(SLOTS + "{option_2}"), "key 'user': slot 'option_2' stands there 2 times"),
         (toml(SLOTS + "{option_3}"), "key 'user': unknown slot 'option_3'"),
@@ -170,7 +177,8 @@ def test_refuses_wording(text: str, message: str, tmp_path: Path) -> None:
 
 
 def test_refuses_what_is_no_file(tmp_path: Path) -> None:
-    for path in tmp_path / "absent.toml", tmp_path:
+    os.mkfifo(tmp_path / "pipe")
+    for path in tmp_path / "absent.toml", tmp_path, tmp_path / "pipe", "/dev/zero", "a\0b":
         with pytest.raises(PromptError, match="cannot read"):
             load_wording(path)
     (tmp_path / "latin.toml").write_bytes("system = 'é'".encode("latin-1"))

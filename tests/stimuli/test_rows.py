@@ -1,6 +1,8 @@
 import hashlib
 import io
+import os
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -72,6 +74,34 @@ def test_blank_lines_count_but_are_no_rows(cells: list[list[str]], tsv: Tsv, tmp
 
 def test_a_short_line_has_empty_cells(cells: list[list[str]], write: Write) -> None:
     assert read_table(write([*cells, ["tailor", "rower"]])).rows[4].template == ""
+
+
+@pytest.mark.parametrize(
+    ("filling", "message"),
+    [(b"\n", "over 200000 lines"), (b"\r\n", "over 200000 lines"), (b"\r", "over 200000 lines"), (b"\t", "cells")],
+)
+def test_a_small_zip_of_a_huge_table_is_refused_at_once(filling: bytes, message: str, pack: Pack) -> None:
+    path = pack({"mine.tsv": "\t".join(COLUMNS).encode() + b"\n" + filling * (60_000_000 // len(filling))})
+    started = time.monotonic()
+    with pytest.raises(StimuliError, match=message) as caught:
+        read_table(path)
+    assert time.monotonic() - started < 5
+    assert "give a stimuli file" in str(caught.value)
+
+
+def test_a_wide_header_costs_no_memory_a_row(tsv: Tsv, cells: list[list[str]], tmp_path: Path) -> None:
+    header, rest = tsv(cells).split(b"\n", 1)
+    wide = save(tmp_path, header + b"\tx" * 1_000_000 + b"\n" + rest + b"a\n" * 100_000)
+    assert len(read_table(wide).rows) == len(cells) + 100_000
+
+
+def test_a_set_has_a_short_printable_name(tsv: Tsv, cells: list[list[str]], tmp_path: Path) -> None:
+    for stem in "n" * 250, os.fsdecode(b"\xff"), "a\x1bb":
+        path = tmp_path / f"{stem}.tsv"
+        path.write_bytes(tsv(cells))
+        name = read_table(path).name
+        assert name.isprintable()
+        assert len(name) <= 60
 
 
 @pytest.mark.parametrize("column", COLUMNS)

@@ -12,16 +12,19 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy.stats import bootstrap
 
 from referent_probe.analysis.inference import (
     Interval,
     bootstrap_intervals,
     cluster_bootstrap_interval,
     cluster_means,
+    generator,
     max_t_sign_flip,
 )
 
 FEWEST_OCCUPATIONS = 6
+ROUNDING = 1e-3  # logits; ten times what the self-check lets pass in float32
 DIRECTIONS = ("denoise", "noise")
 _ATTRIBUTIONS = ("attention_to_prime", "direct_logit_attribution", "prime_attribution")
 
@@ -51,12 +54,13 @@ def total_effect(contrasts: pd.DataFrame, seed: int) -> Interval:
 
 
 def smallest_effect(contrasts: pd.DataFrame, rule: CarrierRule) -> float:
-    """Smallest effect of interest, in logits.
+    """Smallest effect of interest, in logits; never below `ROUNDING`, where rounding may pass for an effect.
 
     Example:
         Total effects of +1 and -1 logit and a share of 0.01 give 0.01, not 0.
     """
-    return float(rule.smallest_share * np.sqrt((contrasts["total_effect"].dropna() ** 2).mean()))
+    share = rule.smallest_share * np.sqrt((contrasts["total_effect"].dropna() ** 2).mean())
+    return float(max(share, ROUNDING))
 
 
 def head_effects(heads: pd.DataFrame, smallest: float, rule: CarrierRule, seed: int) -> pd.DataFrame:
@@ -142,19 +146,49 @@ def flow_effects(flow: pd.DataFrame, contrasts: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(["place", "layer"]).drop(columns="place").reset_index(drop=True)
 
 
-def joint_share(head_table: pd.DataFrame, total: Interval, direction: str) -> float | None:
-    """Sum of the carriers' mean effects over the total effect; None without carriers or where the total covers 0.
+def effects_by(contrasts: pd.DataFrame, column: str, seed: int) -> dict[str, Interval]:
+    """Total effect within each value of a column, e.g. case or option order: opposite effects cancel in the mean."""
+    used = contrasts[contrasts["left_out"].isna()]
+    return {str(value): total_effect(part, seed) for value, part in used.groupby(column)}
 
-    A sum of single effects, not the effect of all together: heads can act through one another, so that it may lie
-    below 0 or above 1.
+
+def carried(
+    heads: pd.DataFrame, head_table: pd.DataFrame, contrasts: pd.DataFrame, direction: str, seed: int
+) -> tuple[Interval | None, Interval | None]:
+    """Sum of the carriers' single effects, in logits and as a share of the total effect, over occupations.
+
+    A sum of single effects, not the effect of all together: heads can act through one another, so that the share may
+    lie below 0 or above 1.
+
+    Args:
+        heads: Table "heads".
+        head_table: From `head_effects`.
+        contrasts: Table "contrasts".
+        direction: "denoise" or "noise".
+        seed: Of the bootstrap.
+
+    Returns:
+        None and None without carriers; the share is None where the total effect's interval covers 0.
     """
-    chosen = head_table["carrier"].isin([direction, "both"])
-    if not chosen.any() or not (total.low > 0 or total.high < 0):
-        return None
-    return float(head_table.loc[chosen, f"{direction}_mean"].sum() / total.mean)
-
-
-def leading(head_table: pd.DataFrame, direction: str, n: int = 10) -> pd.DataFrame:
-    """The n heads with the largest absolute mean effect in a direction, largest first."""
-    order = head_table[f"{direction}_mean"].abs().sort_values(ascending=False, kind="stable").index
-    return head_table.loc[order[:n]]
+    named = head_table.loc[head_table["carrier"].isin([direction, "both"]), ["layer", "head"]]
+    if named.empty:
+        return None, None
+    chosen = heads.merge(named, on=["layer", "head"])
+    sums = chosen.groupby(["contrast", "occupation"], as_index=False)[direction].sum()
+    total = sums["contrast"].map(contrasts.set_index("contrast")["total_effect"])
+    occupations = list(sums["occupation"])
+    added = cluster_bootstrap_interval(sums[direction], occupations, seed=seed)
+    whole = total_effect(contrasts, seed)
+    if not (whole.low > 0 or whole.high < 0):
+        return added, None
+    means = cluster_means(np.column_stack([sums[direction], total]), occupations)
+    ratio = bootstrap(
+        (means[:, 0], means[:, 1]),
+        lambda a, b, axis: a.mean(axis=axis) / b.mean(axis=axis),
+        paired=True,
+        vectorized=True,
+        method="percentile",
+        rng=generator(seed, "carried", direction),
+    ).confidence_interval
+    share = float(means[:, 0].mean() / means[:, 1].mean())
+    return added, Interval(share, float(ratio.low), float(ratio.high), len(means), "share of the total effect")

@@ -22,7 +22,8 @@ class Attribution:
         attention: Share of each head's attention that one source position receives [batch, layers, heads], 0 to 1.
         direct: Direct logit attribution of each head [batch, layers, heads], logits; None where the model's norms
             are not linear in this way (`reason` says which).
-        from_source: The part of `direct` that comes from the source position, same shape.
+        from_source: The part of `direct` that comes from the source position, same shape; None where a head's output
+            is not its attention times values (gated attention).
         reason: Why there is no attribution; None where there is.
     """
 
@@ -49,13 +50,15 @@ def attribute(bridge: Any, run: Recorded, source: int, tokens: tuple[int, int]) 
     direction, reason = _final_direction(bridge, run, tokens)
     if direction is None:
         return Attribution(attention, None, None, reason)
-    direct, from_source = [], []
+    direct, from_source, gated = [], [], False
     for layer, block in enumerate(bridge.blocks):
         heads = run.pattern[layer].shape[1]
         last = run.z[layer][:, -1].reshape(len(run.ids), heads, -1)
         group = heads // run.values[layer].shape[1]
-        values = run.values[layer][:, :, source].repeat_interleave(group, dim=1)
-        edge = run.pattern[layer][:, :, source, None] * values
+        values = run.values[layer].repeat_interleave(group, dim=1)
+        edges = run.pattern[layer][..., None] * values
+        edge = edges[:, :, source]
+        gated = gated or not torch.allclose(edges.sum(2), last, rtol=1e-3, atol=1e-3 * float(last.abs().max()))
         towards: Tensor | None = direction
         if hasattr(block, "ln1_post"):
             attention_output = block.attn.o(run.z[layer][:, -1:])[:, 0]
@@ -64,6 +67,8 @@ def attribute(bridge: Any, run: Recorded, source: int, tokens: tuple[int, int]) 
             return Attribution(attention, None, None, "the norm after attention is neither RMSNorm nor LayerNorm")
         direct.append(_project(block.attn.o, last, towards))
         from_source.append(_project(block.attn.o, edge, towards))
+    if gated:
+        return Attribution(attention, torch.stack(direct, dim=1), None, "a gate stands between attention and output")
     return Attribution(attention, torch.stack(direct, dim=1), torch.stack(from_source, dim=1), None)
 
 

@@ -119,13 +119,21 @@ def _reason_to_leave_out(feminine: EncodedPrompt, masculine: EncodedPrompt) -> s
     at = feminine.positions(Span.PRIMING_PRONOUN)
     other = masculine.positions(Span.PRIMING_PRONOUN)
     if len(feminine.ids) != len(masculine.ids) or len(at) != 1 or at != other:
-        shown = [[prompt.pieces[i] for i in prompt.positions(Span.PRIMING_PRONOUN)] for prompt in (feminine, masculine)]
+        shown = [
+            [_shown(prompt.pieces[i]) for i in prompt.positions(Span.PRIMING_PRONOUN)]
+            for prompt in (feminine, masculine)
+        ]
         return (
             f"the priming pronouns are not one token each at one place: {shown[0]} and {shown[1]}, in prompts of "
             f"{len(feminine.ids)} and {len(masculine.ids)} tokens"
         )
     differing = [i for i, (a, b) in enumerate(zip(feminine.ids, masculine.ids, strict=True)) if a != b]
     if differing != list(at):
-        shown_at = [f"{feminine.pieces[i]!r}/{masculine.pieces[i]!r}" for i in differing]
+        shown_at = [f"{_shown(feminine.pieces[i])!r}/{_shown(masculine.pieces[i])!r}" for i in differing[:4]]
         return f"the prompts differ in {len(differing)} tokens ({', '.join(shown_at)}), not in the pronoun alone"
     return None
+
+
+def _shown(piece: str) -> str:
+    """A token as reasons quote it. Reasons are stored, and a longer token could hold a piece of the sentence."""
+    return piece if len(piece) <= 8 else f"{piece[:4]}…"

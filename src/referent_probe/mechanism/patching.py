@@ -22,10 +22,10 @@ from referent_probe.measurement.choice import Choice, next_token_choice
 from referent_probe.mechanism.attention import attribute
 from referent_probe.mechanism.brute_force import full_patched_logits
 from referent_probe.mechanism.contrasts import Contrast
+from referent_probe.mechanism.plan import Work, reached
 from referent_probe.models.load import LoadedModel
-from referent_probe.models.memory import pass_bytes
 from referent_probe.models.record import Recorded, record
-from referent_probe.models.resume import PACKED_TOKENS, Patch, Site, Sweep, patched_logits
+from referent_probe.models.resume import Patch, Site, Sweep, patched_logits
 from referent_probe.records import CONTRASTS, FLOW, HEADS, SELF_CHECKS
 from referent_probe.stimuli.primes import Span
 
@@ -35,62 +35,11 @@ _CF, _CM = 0, 1  # rows of the batch
 
 
 @dataclass(frozen=True)
-class Work:
-    """What to compute of one contrast.
-
-    Attributes:
-        contrast: The contrast.
-        flow: Whether the residual stream is swept by layer and span.
-        head_checks: Heads (layer, head) to compare with brute force, in both directions.
-        flow_checks: Number of residual cells to compare with brute force.
-        seed: Of the choice of residual cells.
-    """
-
-    contrast: Contrast
-    flow: bool
-    head_checks: tuple[tuple[int, int], ...]
-    flow_checks: int
-    seed: int
-
-
-@dataclass(frozen=True)
 class Patched:
     """Results of one contrast: tables by the schemas of `records`, and seconds and counts by name."""
 
     tables: dict[str, pd.DataFrame]
     measured: dict[str, float]
-
-
-def plan(
-    contrasts: Sequence[Contrast], model: LoadedModel, *, flow_pairs: int, seed: int, checks: int = 8
-) -> tuple[Work, ...]:
-    """Decide what is computed of which contrast.
-
-    The residual stream is swept for the first `flow_pairs` pairs, masculine option first. Cells for the self-check
-    are drawn by seed and spread over contrasts.
-
-    Args:
-        contrasts: From `build_contrasts`.
-        model: The loaded model.
-        flow_pairs: Number of pairs whose residual stream is swept.
-        seed: Of the draw.
-        checks: Cells a kind of sweep, at least.
-    """
-    rng = generator(seed, "self-check")
-    usable = [c for c in contrasts if c.left_out is None]
-    with_flow = list(dict.fromkeys(c.pair for c in usable))[:flow_pairs]
-    flow_ids = [c.id for c in usable if c.pair in with_flow and c.order == "mf"]
-    heads: dict[str, list[tuple[int, int]]] = {c.id: [] for c in usable}
-    order = [usable[i].id for i in rng.permutation(len(usable))]
-    for i in range(max(checks, 1)):
-        cell = (int(rng.integers(model.n_layers)), int(rng.integers(model.n_heads)))
-        heads[order[i % len(order)]].append(cell)
-    flow_counts = {
-        c: len(part) for c, part in zip(flow_ids, np.array_split(range(checks), max(1, len(flow_ids))), strict=False)
-    }
-    return tuple(
-        Work(c, c.id in flow_ids, tuple(heads.get(c.id, ())), flow_counts.get(c.id, 0), seed) for c in contrasts
-    )
 
 
 def patch_contrast(model: LoadedModel, work: Work) -> Patched:
@@ -135,38 +84,6 @@ def patch_contrast(model: LoadedModel, work: Work) -> Patched:
     return Patched(tables, measured)
 
 
-def expected_cost(work: Work, model: LoadedModel) -> float:
-    """About how many forward passes a contrast costs: for the progress bar."""
-    contrast, layers = work.contrast, model.n_layers
-    if contrast.left_out is not None:
-        return 0.0
-    slot = 2 * (layers + 1) * model.n_heads / 2 / contrast.length
-    firsts = {p for span in set(contrast.feminine.spans) if (p := _reached(contrast, span))} if work.flow else set()
-    flow = sum((contrast.length - reached[0]) * (layers + 1) / 2 / contrast.length for reached in firsts)
-    return 2 + slot + flow + 4 * len(work.head_checks) + 2 * work.flow_checks
-
-
-def _reached(contrast: Contrast, span: Span) -> tuple[int, ...]:
-    """The span's positions from the priming pronoun on; before it both runs hold the same."""
-    return tuple(p for p in contrast.feminine.positions(span) if p >= contrast.first_difference)
-
-
-def expected_bytes(works: Sequence[Work], model: LoadedModel) -> int:
-    """About how much memory the largest contrast takes beside the model."""
-    lengths = [(w.contrast.length, w.contrast.first_difference) for w in works if w.contrast.left_out is None]
-    if not lengths:
-        return 0
-    longest, shortest_prefix = max(n for n, _ in lengths), min(first for _, first in lengths)
-    cfg = model.bridge.cfg
-    rows = min(PACKED_TOKENS, model.n_layers * model.n_heads)
-    slot = pass_bytes(model.bridge, tokens=2 * rows, keys=longest + rows, prefixes=2, prefix=longest)
-    whole = pass_bytes(model.bridge, tokens=2 * longest, keys=longest, prefixes=0, prefix=0)
-    logits = 2 * longest * int(cfg.d_vocab) * 4
-    kept = longest - shortest_prefix
-    recorded = 8 * model.n_layers * (2 * kept * int(cfg.d_model) + 2 * longest * model.n_heads * int(cfg.d_head))
-    return max(slot, whole + logits) + 2 * recorded
-
-
 _LATER_SCHEMAS = (("heads", HEADS), ("flow", FLOW), ("self_checks", SELF_CHECKS))
 
 
@@ -201,11 +118,11 @@ def _sweep_flow(
     base, source = run.take([_CM]), run.take([_CF])
     tables, halvings = [], 0
     for span in dict.fromkeys(contrast.feminine.spans):
-        positions, reached = contrast.feminine.positions(span), _reached(contrast, span)
+        positions, later = contrast.feminine.positions(span), reached(contrast, span)
         table = pd.DataFrame({"layer": range(model.n_layers), "span": str(span)})
         table["span_position"], table["span_tokens"] = positions[0], len(positions)
-        if reached:
-            patches = [Patch(layer, Site.RESIDUAL, reached) for layer in range(model.n_layers)]
+        if later:
+            patches = [Patch(layer, Site.RESIDUAL, later) for layer in range(model.n_layers)]
             swept = patched_logits(model.bridge, base, source, patches, contrast.tokens)
             halvings += swept.halvings
             table["effect"], table["reason"] = _log_odds(swept.logits)[0] - choices[_CM].log_odds, None

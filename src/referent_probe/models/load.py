@@ -16,10 +16,11 @@ import torch
 import transformers
 
 from referent_probe.errors import ModelError
-from referent_probe.models.checks import LoadChecks, check_bridge, probe_ids
+from referent_probe.models.checks import LoadChecks, check_bridge, check_vocabulary, check_weights, probe_ids
 from referent_probe.models.quirks import PLAIN, Quirks, with_template
 from referent_probe.models.registry import DEFAULT_MODEL, known_model
 from referent_probe.models.source import ModelSource, find_model
+from referent_probe.models.unpack import one_line, quiet_transformers
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 
@@ -38,6 +39,9 @@ class LoadedModel:
         n_layers: Blocks.
         n_heads: Query heads a block.
         quirks: How prompts are put to it: what the registry says of its name, and what its chat template shows.
+        longest_prompt: Positions up to which a pass in two parts and a whole one agree: those of the config or, where
+            the rotation of keys changes with the length ("dynamic", "longrope"), those before it changes; None where
+            the config names none.
     """
 
     source: ModelSource
@@ -49,6 +53,7 @@ class LoadedModel:
     n_layers: int
     n_heads: int
     quirks: Quirks = PLAIN
+    longest_prompt: int | None = None
 
 
 def load_model(
@@ -79,18 +84,18 @@ def load_model(
         >>> model.n_layers, model.n_heads  # doctest: +SKIP
         (30, 9)
     """
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    quiet_transformers()
     where, known = _device(device), known_model(name)
     source = find_model(name, revision=revision, notify=notify)
     options = {"local_files_only": True, "trust_remote_code": trust_remote_code}
     config = _config(source, options)
-    quantised = _quantisation(config)
+    _check_generation_config(source)
+    quantised, longest = _quantisation(config), _longest_prompt(config)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(source.folder, **options)
     except Exception as error:  # each tokenizer class raises its own kinds
         raise ModelError(
-            f"{name!r}: its tokenizer cannot be read ({_one_line(error)}); the folder needs a tokenizer.json"
+            f"{name!r}: its tokenizer cannot be read ({one_line(error)}); the folder needs a tokenizer.json"
         ) from error
     if not getattr(tokenizer, "is_fast", False):
         raise ModelError(
@@ -111,17 +116,12 @@ def load_model(
         )
     except Exception as error:  # safetensors, transformers and torch each raise their own kinds
         raise ModelError(
-            f"{name!r}: its weights cannot be read ({_one_line(error)}); get the folder again, or save it again"
+            f"{name!r}: its weights cannot be read ({one_line(error)}); get the folder again, or save it again"
         ) from error
-    if missing := sorted(loading["missing_keys"]):
-        # transformers fills them with random numbers and says so in its log alone.
-        raise ModelError(
-            f"{name!r}: its weights lack {len(missing)} tensors that its config asks for, {missing[0]!r} among them; "
-            "get the folder again, or save it again"
-        )
-    _check_vocabulary(name, tokenizer, int(hf_model.get_input_embeddings().weight.shape[0]))
+    check_weights(name, hf_model, loading)
+    check_vocabulary(name, tokenizer, int(hf_model.get_input_embeddings().weight.shape[0]))
     hf_model = hf_model.to(where).eval().requires_grad_(False)
-    ids = probe_ids(config.get_text_config().vocab_size, where)
+    ids = probe_ids(config.get_text_config().vocab_size, where)[:, :longest]
     # Before booting: the bridge rewires this very model, and would afterwards be compared with itself.
     with torch.no_grad():
         plain_logits = hf_model(ids).logits
@@ -138,6 +138,7 @@ def load_model(
         n_layers=int(bridge.cfg.n_layers),
         n_heads=int(bridge.cfg.n_heads),
         quirks=replace(with_template(known.quirks if known else PLAIN, tokenizer), quantisation=quantised),
+        longest_prompt=longest,
     )
 
 
@@ -148,7 +149,7 @@ def _device(device: str) -> torch.device:
         where = torch.device(device)
         torch.empty(1, device=where)
     except (RuntimeError, AssertionError) as error:
-        raise ModelError(f"device {device!r} cannot be used ({_one_line(error)}); give cpu, cuda or auto") from error
+        raise ModelError(f"device {device!r} cannot be used ({one_line(error)}); give cpu, cuda or auto") from error
     return where
 
 
@@ -157,7 +158,7 @@ def _config(source: ModelSource, options: dict[str, Any]) -> Any:
         config = transformers.AutoConfig.from_pretrained(source.folder, **options)
     except Exception as error:  # JSON, unknown architectures and remote code each raise their own kinds
         raise ModelError(
-            f"{source.name!r}: its config cannot be used ({_one_line(error)}); an architecture that brings its own "
+            f"{source.name!r}: its config cannot be used ({one_line(error)}); an architecture that brings its own "
             "code needs trust_remote_code=True, which you should give to authors you trust only"
         ) from error
     architecture = (getattr(config, "architectures", None) or [""])[0]
@@ -184,23 +185,27 @@ def _quantisation(config: Any) -> str | None:
     return None if method is None else str(getattr(method, "value", method))
 
 
-def _check_vocabulary(name: str, tokenizer: Any, rows: int) -> None:
-    """Refuse a tokenizer whose ids a prompt can hold and the embeddings cannot."""
-    # A marker may lie beyond the embeddings, as Gemma's for images, where no prompt of text holds it.
-    written = f"{tokenizer.chat_template or ''}{tokenizer.bos_token or ''}"
-    markers = {index for index, token in tokenizer.added_tokens_decoder.items() if token.special}
-    beyond = {
-        index: token
-        for token, index in tokenizer.get_vocab().items()
-        if index >= rows and not (index in markers and token not in written)
-    }
-    if beyond:
-        last = max(beyond)
+def _longest_prompt(config: Any) -> int | None:
+    text = config.get_text_config()
+    rope = getattr(text, "rope_parameters", None) or {}
+    limits = [getattr(text, "max_position_embeddings", None)]
+    for part in (rope, *(part for part in rope.values() if isinstance(part, dict))):  # one for all, or by kind of block
+        if part.get("rope_type") in ("dynamic", "longrope"):
+            limits += [source.get("original_max_position_embeddings") for source in (part, vars(text))]
+    return min((int(limit) for limit in limits if limit), default=None)
+
+
+def _check_generation_config(source: ModelSource) -> None:
+    """Refuse one that cannot be read: transformers would go on without it, and whole answers have other numbers."""
+    if not (source.folder / "generation_config.json").exists():
+        return
+    try:
+        transformers.GenerationConfig.from_pretrained(source.folder, local_files_only=True)
+    except Exception as error:  # what is no JSON and what is no table raise different kinds
         raise ModelError(
-            f"{name!r}: its tokenizer has ids up to {last} ({beyond[last]!r}), but the model's vocabulary has {rows} "
-            f"tokens, ids 0 to {rows - 1}; give the folder the tokenizer that the model was trained with, or resize "
-            "the model's embeddings"
-        )
+            f"{source.name!r}: its generation_config.json cannot be read ({one_line(error)}); get the file again, or "
+            "remove it if the model has no settings of its own for sampling"
+        ) from error
 
 
 def _check_blocks(name: str, bridge: Any, architecture: str) -> None:
@@ -225,7 +230,7 @@ def _boot(source: ModelSource, hf_model: Any, tokenizer: Any, where: torch.devic
             )
     except Exception as error:  # unsupported architectures raise many kinds
         raise ModelError(
-            f"TransformerLens cannot bridge {source.name!r} ({type(hf_model).__name__}): {_one_line(error)}; "
+            f"TransformerLens cannot bridge {source.name!r} ({type(hf_model).__name__}): {one_line(error)}; "
             "give a model of a family that it supports"
         ) from error
     return bridge.eval().requires_grad_(False)
@@ -243,7 +248,3 @@ def _nothing_installed() -> Iterator[None]:
 
     with patch.object(subprocess, "check_call", refuse):
         yield
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__

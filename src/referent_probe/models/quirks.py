@@ -4,8 +4,6 @@ import datetime
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from jinja2.exceptions import TemplateError
-
 # Some templates write the date of the day into the prompt, and a run of tomorrow would be another run.
 FIXED_DATE = "2024-07-26"
 
@@ -86,8 +84,8 @@ def with_template(known: Quirks, tokenizer: Any) -> Quirks:
             add_generation_prompt=True,
             **found.template_options(tokenizer),
         )
-    except (TemplateError, ValueError, TypeError):
-        return found  # a template that takes no such message is refused, with its reason, when a prompt is encoded
+    except Exception:  # a template runs code of its own; it is refused, with its reason, when a prompt is encoded
+        return found
     return replace(found, assistant_opening=_opening(str(asked)))
 
 

@@ -21,6 +21,8 @@ from referent_probe.models.unpack import first_line, sha256_of, unpacked_folder
 # What a load reads of a Hub repository: no pickled weights, no code, no second copy of the weights in other forms.
 _WANTED = ["*.json", "*.safetensors", "*.jinja", "*.model", "*.txt"]
 _UNWANTED = ["original/*", "metal/*", "onnx/*", "consolidated*"]
+# What a load may read of a local folder: further chat templates, other vocabularies and, where it is trusted, code.
+_READ = [*_WANTED, "additional_chat_templates/*.jinja", "*.tiktoken", "*.py"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class ModelSource:
         name: As the user gave it.
         kind: "packaged", "folder", "gguf" or "hub".
         folder: Local folder with config, safetensors and tokenizer.
-        identity: "sha256:…" of the GGUF file or of the folder's weights, or "commit:…" of the Hub repository.
+        identity: "sha256:…" of the GGUF file or of all that is read of the folder (config, generation config,
+            tokenizer, chat template, weights), or "commit:…" of the Hub repository.
     """
 
     name: str
@@ -98,9 +101,12 @@ def _packaged(name: str, packaged: PackagedFiles, notify: Callable[[str], None])
 
 
 def _folder_identity(folder: Path) -> str:
+    weights_in(folder)  # refuses a folder that is no model
+    read = {file.relative_to(folder).as_posix(): file for pattern in _READ for file in folder.glob(pattern)}
     digest = hashlib.sha256()
-    for file in [folder / "config.json", *weights_in(folder)]:
-        digest.update(f"{file.name} {sha256_of(file)}\n".encode())
+    for name, file in sorted(read.items()):
+        if file.is_file():
+            digest.update(f"{name} {sha256_of(file)}\n".encode())
     return f"sha256:{digest.hexdigest()}"
 
 

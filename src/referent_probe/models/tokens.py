@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jinja2.exceptions import TemplateError
-
 from referent_probe.errors import PromptError
 from referent_probe.models.quirks import PLAIN, Quirks
+from referent_probe.models.unpack import one_line
 from referent_probe.stimuli.primes import Segment, Span
 from referent_probe.stimuli.prompts import Message, Prompt
 
@@ -100,7 +99,8 @@ def answer_token(encoded: EncodedPrompt, answer: str, tokenizer: Any) -> int:
     tail = tokenizer.convert_ids_to_tokens(list(ids[max(0, len(prompt) - 1) :]))
     raise PromptError(
         f"after this prompt {answer!r} is not one token of its own (the end becomes {tail}), so the next token cannot "
-        "be read as the answer; choose another prefill with --prompts"
+        f"be read as the answer; {'drop the space at the end of' if encoded.text.endswith(' ') else 'choose another'} "
+        "prefill with --prompts"
     )
 
 
@@ -132,8 +132,8 @@ def _render(prompt: Prompt, tokenizer: Any, quirks: Quirks) -> tuple[list[Segmen
     for attempt in attempts:
         try:
             segments = _with_template(attempt, tokenizer, quirks)
-        except (TemplateError, ValueError) as error:
-            failure = f"the chat template refuses the messages ({error})"
+        except Exception as error:  # a template runs code of its own, which may fail in any way
+            failure = f"the chat template refuses the messages ({one_line(error)})"
             continue
         if segments is not None:
             return segments + prefill, attempt[0].role == "system"
@@ -160,7 +160,7 @@ def _with_template(messages: Sequence[Message], tokenizer: Any, quirks: Quirks) 
     # Private-use characters stand in for the contents, so that the template's own text can be told from them.
     marks = [chr(0xE000 + i) for i in range(len(messages))]
     frame = _apply(tokenizer, [(m.role, mark) for m, mark in zip(messages, marks, strict=True)], quirks)
-    if any(frame.count(mark) != 1 for mark in marks):
+    if [character for character in frame if character in marks] != marks:
         return None
     real = _apply(tokenizer, [(m.role, m.text) for m in messages], quirks)
     segments: list[Segment] = []

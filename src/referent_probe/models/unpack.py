@@ -5,10 +5,11 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import platformdirs
 
@@ -49,6 +50,19 @@ def sha256_of(path: Path) -> str:
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, at most 300 characters; its kind where it has none."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+def quiet_transformers() -> None:
+    """Switch off transformers' progress bars and log; called before anything is read, since a refusal is one line."""
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+
+
+def one_line(error: BaseException) -> str:
+    """An error's whole message on one line, at most 300 characters; its kind where it has none."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def unpacked_models() -> tuple[Unpacked, ...]:
@@ -111,7 +125,6 @@ def _is_whole(folder: Path) -> bool:
 
 def _convert(path: Path, folder: Path, digest: str, cure: str) -> None:
     from gguf import GGUFReader
-    from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
         GGUFReader(path)  # cheap, and finds a file that was cut short
@@ -121,31 +134,47 @@ def _convert(path: Path, folder: Path, digest: str, cure: str) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
             target = Path(temporary) / folder.name
-            where: dict[str, Any] = {"gguf_file": path.name, "local_files_only": True}
-            try:
-                tokenizer = AutoTokenizer.from_pretrained(path.parent, **where)
-                packed, loading = AutoModelForCausalLM.from_pretrained(
-                    path.parent, dtype="float32", output_loading_info=True, **where
-                )
-            except Exception as error:  # transformers raises many kinds for a file that it cannot read
-                raise ModelError(f"transformers cannot read {str(path)!r}: {first_line(error)}; {cure}") from error
-            if missing := sorted(loading["missing_keys"]):
-                raise ModelError(f"{str(path)!r} lacks {len(missing)} tensors, {missing[0]!r} among them; {cure}")
+            for part in _read(path, cure):
+                part.save_pretrained(target)
+            (target / "origin.json").write_text(json.dumps({"file": path.name, "sha256": digest}), encoding="utf-8")
+            digests = {file.name: sha256_of(file) for file in sorted(target.iterdir())}
+            (target / "complete.json").write_text(json.dumps(digests, indent=1), encoding="utf-8")
+            shutil.rmtree(folder, ignore_errors=True)
+            target.replace(folder)
+    except ModelError:
+        raise
+    except Exception as error:  # of a full disk safetensors and tokenizers tell in kinds of their own
+        reason = getattr(error, "strerror", None) or first_line(error)
+        raise ModelError(
+            f"cannot keep the unpacked model in {str(folder)!r} ({reason}); free some space (about six times the "
+            "file's size), or name another place in the variable REFERENT_PROBE_CACHE"
+        ) from error
+
+
+def _read(path: Path, cure: str) -> tuple[Any, Any]:
+    """Model and tokenizer of a GGUF file, in a form that can be saved."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer, modeling_gguf_pytorch_utils
+
+    def no_bar(tensors: Iterable[Any], **options: Any) -> Iterable[Any]:
+        return tensors
+
+    quiet_transformers()
+    where: dict[str, Any] = {"gguf_file": path.name, "local_files_only": True}
+    try:
+        # This module takes its progress bar past transformers' own switch.
+        with patch.object(modeling_gguf_pytorch_utils, "tqdm", no_bar, create=True):
+            tokenizer = AutoTokenizer.from_pretrained(path.parent, **where)
+            packed, loading = AutoModelForCausalLM.from_pretrained(
+                path.parent, dtype="float32", output_loading_info=True, **where
+            )
+        if not (missing := sorted(loading["missing_keys"])):
             # A model that was read from GGUF cannot be saved as it is; a fresh one with its weights can.
             config = packed.config
             del config.quantization_config
             plain = AutoModelForCausalLM.from_config(config)
             plain.load_state_dict(packed.state_dict(), assign=True)
             plain.tie_weights()
-            plain.save_pretrained(target)
-            tokenizer.save_pretrained(target)
-            (target / "origin.json").write_text(json.dumps({"file": path.name, "sha256": digest}), encoding="utf-8")
-            digests = {file.name: sha256_of(file) for file in sorted(target.iterdir())}
-            (target / "complete.json").write_text(json.dumps(digests, indent=1), encoding="utf-8")
-            shutil.rmtree(folder, ignore_errors=True)
-            target.replace(folder)
-    except OSError as error:
-        raise ModelError(
-            f"cannot keep the unpacked model in {str(folder)!r} ({error.strerror or error}); free some space (about "
-            "six times the file's size), or name another place in the variable REFERENT_PROBE_CACHE"
-        ) from error
+            return plain, tokenizer
+    except Exception as error:  # transformers raises many kinds for a file that it cannot read
+        raise ModelError(f"transformers cannot read {str(path)!r}: {first_line(error)}; {cure}") from error
+    raise ModelError(f"{str(path)!r} lacks {len(missing)} tensors, {missing[0]!r} among them; {cure}")

@@ -5,15 +5,33 @@ effect of the prime; so every rule is checked before a model sees a sentence.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
+from referent_probe.stimuli.quoting import quoted
 from referent_probe.stimuli.rows import BLANKS, OCCUPATION, PARTICIPANT, PLACEHOLDER, Row, read_table
 
 SHARED_OPENING_WORDS = 6
 """The fewest words that the members of a pair must share at their start; a placeholder counts as one word."""
+
+ROLE_LENGTH = 60
+TEMPLATE_LENGTH = 1_000
+"""The most characters of a role noun and of a template."""
+
+# Beside the categories of control characters: letters and marks that show nothing.
+_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0") | {
+    chr(code) for code in range(0xFE00, 0xFE10)
+}
+_CONTROL = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+_MARKUP = r"<[/|｜A-Za-z_]|[|｜]>|\[/?[A-Z_]{3,}\]"
+"""Begins or ends a special token of some tokenizer: <|im_end|>, </s>, [INST]."""
+
+# Another mark or letter next to the blank would change the pronoun's tokens, or make it part of a longer word.
+_BEFORE_BLANK = r"(?<!\S)"
+_AFTER_BLANK = r"""(?=[.,;:!?…)\]}"”»]*(?:\s|—|$))"""
 
 _PRONOUNS = "he him his himself she her hers herself"
 _TITLES = "mr mister mrs ms sir madam mesdames messrs"
@@ -91,18 +109,44 @@ def _check_row(row: Row) -> Iterator[Violation]:
         return Violation(row.line, rule, message, cure)
 
     if row.answer not in ("0", "1"):
-        yield broken("answer", f"answer {row.answer!r}", "write 0 for the occupation, 1 for the participant")
-    if not row.occupation or not row.participant or row.occupation == row.participant:
-        nouns = f"{row.occupation!r} and {row.participant!r}"
+        yield broken("answer", f"answer {quoted(row.answer)}", "write 0 for the occupation, 1 for the participant")
+    if not row.occupation or not row.participant or _plain(row.occupation) == _plain(row.participant):
+        nouns = f"{quoted(row.occupation)} and {quoted(row.participant)}"
         yield broken("roles", f"the role nouns are {nouns}", "name two different people")
     if row.pronoun_type not in BLANKS:
-        yield broken("case", f"pronoun_type {row.pronoun_type!r}", f"write one of {', '.join(BLANKS)}")
+        yield broken("case", f"pronoun_type {quoted(row.pronoun_type)}", f"write one of {', '.join(BLANKS)}")
     yield from _check_sentence(row)
+    yield from _check_characters(row)
     without_placeholders = re.sub(PLACEHOLDER, " ", row.template)
     for place, text in ("template", without_placeholders), ("role", row.occupation), ("role", row.participant):
         for word in re.findall(r"[^\W\d_]+", text):
             if word.lower() in GENDERED_WORDS:
-                yield broken("gendered", f"gendered word {word!r} in the {place}", "use a word without gender")
+                yield broken("gendered", f"gendered word {quoted(word)} in the {place}", "use a word without gender")
+
+
+def _check_characters(row: Row) -> Iterator[Violation]:
+    places = ("role", row.occupation, ROLE_LENGTH), ("role", row.participant, ROLE_LENGTH)
+    for place, text, most in *places, ("template", row.template, TEMPLATE_LENGTH):
+        if len(text) > most:
+            message = f"a {place} of {len(text)} characters, {quoted(text, 20)}"
+            yield Violation(row.line, "length", message, f"write at most {most}")
+        hidden = sorted({c for c in text if c in _INVISIBLE or unicodedata.category(c) in _CONTROL})
+        if hidden:
+            shown = " ".join(f"U+{ord(c):04X}" for c in hidden[:3])
+            message = f"invisible or control character {shown} in the {place}"
+            yield Violation(row.line, "characters", message, "write visible characters and plain spaces only")
+        reserved = [r"(?<![^\W_])BLANK(?![^\W_])", _MARKUP, *([PLACEHOLDER] if place == "role" else [])]
+        for found in filter(None, (re.search(pattern, text) for pattern in reserved)):
+            message = f"{quoted(found[0])} in the {place}"
+            yield Violation(row.line, "reserved", message, "prompts give it a meaning of its own; write it otherwise")
+
+
+def _plain(noun: str) -> str:
+    return " ".join(noun.casefold().split())
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _check_sentence(row: Row) -> Iterator[Violation]:
@@ -110,16 +154,20 @@ def _check_sentence(row: Row) -> Iterator[Violation]:
     for name in placeholders:
         if name not in (OCCUPATION, PARTICIPANT, *BLANKS):
             cure = f"use {OCCUPATION}, {PARTICIPANT} and the pronoun_type only"
-            yield Violation(row.line, "placeholder", f"unknown placeholder {name!r}", cure)
+            yield Violation(row.line, "placeholder", f"unknown placeholder {quoted(name)}", cure)
     blanks = [name for name in placeholders if name in BLANKS]
     if blanks != [row.pronoun_type]:
-        message = f"{' and '.join(blanks) or 'no blank'} in a template of pronoun_type {row.pronoun_type!r}"
+        message = f"{_listed(blanks) or 'no blank'} in a template of pronoun_type {quoted(row.pronoun_type)}"
         yield Violation(row.line, "blank", message, "write exactly one blank, the pronoun_type itself")
         return
     before, _, after = row.template.partition(row.pronoun_type)
     if not re.search(r"\w", before) or not re.search(r"\w", after):
         cure = "put words before and after the blank"
         yield Violation(row.line, "position", "the blank is the first or the last word", cure)
+    elif not re.search(_BEFORE_BLANK + re.escape(row.pronoun_type) + _AFTER_BLANK, row.template):
+        around = before[-8:] + row.pronoun_type + after[:8]
+        cure = "put a space before it, and a space, a full stop or a comma after it"
+        yield Violation(row.line, "word", f"the blank is no word of its own in {quoted(around)}", cure)
     for role in (OCCUPATION, PARTICIPANT):
         if role not in re.findall(PLACEHOLDER, before):
             cure = "name both people before the blank"
@@ -133,9 +181,11 @@ def _check_pair(first: Row, second: Row) -> Iterator[Violation]:
     for column in ("pronoun_type", "occupation", "participant"):
         ours, theirs = getattr(first, column), getattr(second, column)
         if ours != theirs:
-            yield broken("pair", f"{column} {theirs!r} after {ours!r}", f"give both rows of a pair one {column}")
+            message = f"{column} {quoted(theirs)} after {quoted(ours)}"
+            yield broken("pair", message, f"give both rows of a pair one {column}")
     if first.answer == second.answer:
-        yield broken("antecedent", f"answer {second.answer!r} twice", "give one row answer 0 and the other answer 1")
+        message = f"answer {quoted(second.answer)} twice"
+        yield broken("antecedent", message, "give one row answer 0 and the other answer 1")
     words = zip(first.template.split(), second.template.split(), strict=False)
     shared = len(list(takewhile(lambda both: both[0] == both[1], words)))
     if shared < SHARED_OPENING_WORDS:

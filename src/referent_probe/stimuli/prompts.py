@@ -1,6 +1,5 @@
 """Messages that ask a model to choose a pronoun, and the wording that a user may change."""
 
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,9 @@ from typing import Literal
 from referent_probe.errors import PromptError
 from referent_probe.stimuli.options import FORMS, Forms, Gender, OptionOrder
 from referent_probe.stimuli.primes import ContextSetting, Segment, Span, prime_segments, target_segments
+from referent_probe.stimuli.quoting import quoted
 from referent_probe.stimuli.templates import Template
+from referent_probe.stimuli.toml_file import read_toml
 
 _SLOTS = ("passage", "option_1", "option_2")
 _OPTION_SPANS = {Gender.FEMININE: Span.OPTION_FEMININE, Gender.MASCULINE: Span.OPTION_MASCULINE}
@@ -81,21 +82,16 @@ def load_wording(path: str | Path) -> PromptWording:
         prefill = ""
 
     Raises:
-        PromptError: the file is missing or no TOML, or a key is missing, unknown, no text or without its slots; the
-            message names the file and the key.
+        PromptError: the file is missing, over 1 MB or no TOML, or a key is missing, unknown, no text or without its
+            slots; the message names the file and the key.
     """
     shown = repr(str(path))
-    try:
-        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise PromptError(f"cannot read {shown} ({error.strerror}): give the path of a TOML file") from error
-    except (ValueError, RecursionError) as error:  # broken TOML, with its line, or no UTF-8
-        raise PromptError(f"{shown} is not TOML: {error}: mend it there") from error
+    table = read_toml(path, PromptError)
     for key, value in table.items():
         if key not in ("name", "system", "user", "prefill"):
-            raise PromptError(f"{shown}: unknown key {key!r}: use system, user, prefill and name")
+            raise PromptError(f"{shown}: unknown key {quoted(key)}: use system, user, prefill and name")
         if not isinstance(value, str):
-            raise PromptError(f"{shown}, key {key!r}: {value!r} is not text: put it in quotation marks")
+            raise PromptError(f"{shown}, key {key!r}: {quoted(value)} is not text: put it in quotation marks")
     for key in ("system", "user", "prefill"):
         if key not in table:
             raise PromptError(f'{shown} lacks the key {key!r}: add it (system and prefill may be "")')

@@ -15,6 +15,7 @@ from pathlib import Path, PureWindowsPath
 
 from referent_probe.errors import StimuliError
 from referent_probe.stimuli.options import Case
+from referent_probe.stimuli.quoting import printable
 
 COLUMNS = ("occupation(0)", "other-participant(1)", "answer", "pronoun_type", "template")
 OCCUPATION = "$OCCUPATION"
@@ -28,6 +29,13 @@ PLACEHOLDER = r"\$[A-Za-z_]+"
 
 SIZE_LIMIT = 64 * 2**20
 """The most bytes that a stimuli file may have, packed or unpacked."""
+
+LINE_LIMIT = 200_000
+CELL_LIMIT = 20 * LINE_LIMIT
+"""The most lines and cells that a stimuli file may have: a small zip may unpack to tens of millions."""
+
+NAME_LIMIT = 60
+"""The most characters of a file's name that name its table, and with it the folder of a run."""
 
 # Printed in WinoPron's README; it keeps crawlers out, not readers.
 WINOPRON_PASSWORD = "vogelbeobachtung131719"
@@ -64,15 +72,17 @@ def read_table(source: str | Path = "builtin", password: str | None = None) -> T
         password: of an encrypted zip; WinoPron's published one is tried first.
 
     Returns:
-        The table, named "builtin", "winopron" (when the TSV's bytes are the published ones) or after the file.
+        The table, named "builtin", "winopron" (when the TSV's bytes are the published ones) or after the file
+        (its first `NAME_LIMIT` characters, bytes that are no UTF-8 written out).
 
     Raises:
-        StimuliError: the file is missing, unreadable, too large, not UTF-8 text, or lacks a column or any row.
+        StimuliError: the file is missing, unreadable, too large or too long, not UTF-8 text, or lacks a column or any
+            row.
     """
     if source == "builtin":
         name, content = "builtin", files("referent_probe.stimuli").joinpath("data/builtin.tsv").read_bytes()
     else:
-        name, content = Path(source).stem, _read_file(Path(source))
+        name, content = printable(Path(source).stem)[:NAME_LIMIT], _read_file(Path(source))
     if content[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
         content = _unzip(content, str(source), password)
     sha256 = hashlib.sha256(content).hexdigest()
@@ -137,6 +147,10 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, password: by
 
 
 def _parse(content: bytes, source: str) -> tuple[Row, ...]:
+    for what, limit, marks in ("lines", LINE_LIMIT, (b"\n", b"\r")), ("cells", CELL_LIMIT, (b"\t",)):
+        # Counts CRLF twice, which a file of real templates never comes near.
+        if sum(map(content.count, marks)) > limit:
+            raise StimuliError(f"{source!r} has over {limit} {what}: give a stimuli file, two rows for each pair")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -156,7 +170,7 @@ def _parse(content: bytes, source: str) -> tuple[Row, ...]:
         )
     places = [header.index(column) for column in COLUMNS]
     # Short lines are filled up, so that `check` can name what they lack.
-    filled = [(line, cells + [""] * len(header)) for line, cells in lines[1:] if any(cells)]
+    filled = [(line, cells + [""] * (max(places) + 1 - len(cells))) for line, cells in lines[1:] if any(cells)]
     if not filled:
         raise StimuliError(f"{source!r} has a header but no rows: add templates, two rows for each pair")
     return tuple(Row(line, *(cells[place] for place in places)) for line, cells in filled)

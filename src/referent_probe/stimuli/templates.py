@@ -20,6 +20,7 @@ from typing import Literal
 from referent_probe.errors import OptionError, StimuliError
 from referent_probe.stimuli.check import check_rows
 from referent_probe.stimuli.options import Case
+from referent_probe.stimuli.quoting import quoted
 from referent_probe.stimuli.rows import BLANKS, OCCUPATION, PARTICIPANT, PLACEHOLDER, Row, read_table
 
 BLANK = "BLANK"
@@ -173,6 +174,9 @@ def _template(pair_id: str, letter: str, row: Row) -> Template:
     )
 
 
+LARGEST_SEED = 2**32 - 1
+"""The seeds of numpy's oldest generators, too, and short enough for a folder's name."""
+
 # A try may miss the balance of cases, because the last occupations of a round may lack the case that is due: two in
 # five do so at worst, for 120 of WinoPron's pairs.
 _TRIES = 20
@@ -187,19 +191,21 @@ def draw_pairs(stimuli: StimulusSet, n: int | None, seed: int) -> tuple[Pair, ..
     Args:
         stimuli: the set to draw from.
         n: number of pairs; None for all.
-        seed: same seed, same draw.
+        seed: same seed, same draw; 0 to `LARGEST_SEED`.
 
     Returns:
         `n` different pairs, in the order of the file.
 
     Raises:
-        OptionError: `n` is below 1 or above the number of pairs.
+        OptionError: `n` is below 1 or above the number of pairs, or `seed` is out of range.
     """
+    if not 0 <= seed <= LARGEST_SEED:
+        raise OptionError(f"--seed {quoted(seed, 20)} is out of range: give a number from 0 to {LARGEST_SEED}")
     if n is None:
         return stimuli.pairs
     if not 1 <= n <= len(stimuli.pairs):
         raise OptionError(
-            f"cannot draw {n} pairs from the {len(stimuli.pairs)} of {stimuli.name!r}: "
+            f"cannot draw {quoted(n, 20)} pairs from the {len(stimuli.pairs)} of {stimuli.name!r}: "
             f"give a number from 1 to {len(stimuli.pairs)}"
         )
     rng = random.Random(f"draw_pairs {seed}")
