@@ -18,7 +18,7 @@ demo: $(READY)
 
 # The pictures in the README, from the demo's run.
 figures: demo
-	cp runs/demo/figures/head_map.png runs/demo/figures/flow_map.png figures/
+	cp runs/demo/figures/*.png figures/
 
 test: $(READY)
 	$(BIN)/python -m pytest

@@ -309,6 +309,50 @@ def test_a_device_or_model_of_the_wrong_kind_is_refused(run_script: Any, model: 
     assert (status, "config.json is missing" in err) == (2, True)
 
 
+def test_a_unit_damaged_between_two_starts_is_computed_again(
+    run_script: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import referent_probe.mechanism.patching as patching
+
+    real, calls = patching.patch_contrast, []
+
+    def interrupted(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(patching, "patch_contrast", interrupted)
+    options = ("--model", model, "--pairs", 1, "--flow-pairs", 0, "--out", tmp_path / "run", "--quiet")
+    assert run_script(*options)[0] == 130
+    units = sorted((tmp_path / "run" / "units").iterdir())
+    (units[0] / "heads.parquet").unlink()
+    (units[1] / "contrasts.parquet").write_bytes(b"")
+    assert run_script(*options)[0] == 0
+    assert len(calls) == 4 + 3  # two damaged ones and the one that was left
+    assert len(pd.read_parquet(tmp_path / "run" / "heads.parquet")) == 4 * 8
+
+
+def test_a_prompt_longer_than_the_model_is_made_for_is_refused(run_script: Any, model: Path, tmp_path: Path) -> None:
+    import shutil
+
+    short = tmp_path / "short"
+    shutil.copytree(model, short)
+    config = json.loads((short / "config.json").read_text())
+    (short / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 64}))
+    status, _, err = run_script("--model", short, "--pairs", 1, "--out", tmp_path / "run")
+    assert status == 2
+    assert "tokens, and " in err
+    assert "is made for 64 at most" in err
+
+
+def test_settings_take_paths_as_text() -> None:
+    from referent_probe import Settings
+
+    settings = Settings("m", out="runs/x", prompts="p.toml")  # type: ignore[arg-type]
+    assert (settings.out, settings.prompts) == (Path("runs/x"), Path("p.toml"))
+
+
 def test_a_failing_self_check_is_never_a_result(
     run_script: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

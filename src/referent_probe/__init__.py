@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from referent_probe.models.load import load_model
     from referent_probe.priming_pronoun import Settings, patch_priming_pronoun
     from referent_probe.stimuli.check import check_stimuli
+    from referent_probe.stimuli.options import FORMS
     from referent_probe.stimuli.prompts import choice_prompt, load_wording
     from referent_probe.stimuli.templates import draw_pairs, load_stimuli
 
 _HOMES = {
+    "FORMS": "stimuli.options",
     "ReferentProbeError": "errors",
     "SamplingSettings": "measurement.warp",
     "Settings": "priming_pronoun",
@@ -40,6 +42,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "FORMS",
     "ReferentProbeError",
     "SamplingSettings",
     "Settings",
