@@ -1,8 +1,4 @@
 import json
-import resource
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +8,7 @@ import pytest
 from referent_probe.errors import RunError
 from referent_probe.records import SCHEMAS, conform
 from referent_probe.store import check_out, open_run
+from tests.limits import files_no_larger_than
 
 CONFIG = {"seed": 1, "pairs": ["001"]}
 
@@ -25,18 +22,6 @@ def table(name: str, rows: int = 2) -> pd.DataFrame:
 
 def tables(rows: int = 2) -> dict[str, pd.DataFrame]:
     return {name: table(name, rows) for name in SCHEMAS}
-
-
-@contextmanager
-def files_no_larger_than(size: int) -> Iterator[None]:
-    """The operating system refuses to write more, as on a full disk."""
-    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
 
 
 def test_a_run_from_nothing_to_complete(tmp_path: Path) -> None:

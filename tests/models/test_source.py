@@ -3,18 +3,16 @@
 import errno
 import importlib.metadata
 import json
-import resource
 import shutil
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from tests.limits import files_no_larger_than
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from referent_probe.errors import ModelError
@@ -49,18 +47,6 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception], None]:
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
     answers(ConnectionError("no route to host"))
     return answers
-
-
-@contextmanager
-def files_no_larger_than(size: int) -> Iterator[None]:
-    """The operating system refuses to write more, as on a full disk."""
-    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
 
 
 def refusal(name: str | Path, **options: Any) -> str:
