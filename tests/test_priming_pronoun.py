@@ -118,20 +118,26 @@ def test_a_config_file_gives_options_and_the_command_line_overrides(
     assert (kept["seed"], len(kept["pairs"])) == (3, 1)
 
 
-def test_an_interrupt_says_that_the_run_goes_on_and_it_does(
-    run_script: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def interrupt_at_contrast(n: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Ctrl-C in the n-th contrast that is patched; the list grows by one with each."""
     import referent_probe.mechanism.patching as patching
 
     real, calls = patching.patch_contrast, []
 
     def interrupted(*arguments: Any) -> Any:
         calls.append(arguments)
-        if len(calls) == 3:
+        if len(calls) == n:
             raise KeyboardInterrupt
         return real(*arguments)
 
     monkeypatch.setattr(patching, "patch_contrast", interrupted)
+    return calls
+
+
+def test_an_interrupt_says_that_the_run_goes_on_and_it_does(
+    run_script: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = interrupt_at_contrast(3, monkeypatch)
     options = ("--model", model, "--pairs", 1, "--flow-pairs", 0, "--out", tmp_path / "run")
     status, _, err = run_script(*options)
     assert (status, "the same command goes on from there" in err) == (130, True)
@@ -312,17 +318,7 @@ def test_a_device_or_model_of_the_wrong_kind_is_refused(run_script: Any, model: 
 def test_a_unit_damaged_between_two_starts_is_computed_again(
     run_script: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import referent_probe.mechanism.patching as patching
-
-    real, calls = patching.patch_contrast, []
-
-    def interrupted(*arguments: Any) -> Any:
-        calls.append(arguments)
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        return real(*arguments)
-
-    monkeypatch.setattr(patching, "patch_contrast", interrupted)
+    calls = interrupt_at_contrast(4, monkeypatch)
     options = ("--model", model, "--pairs", 1, "--flow-pairs", 0, "--out", tmp_path / "run", "--quiet")
     assert run_script(*options)[0] == 130
     units = sorted((tmp_path / "run" / "units").iterdir())

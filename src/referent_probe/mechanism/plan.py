@@ -47,6 +47,12 @@ def plan(
         flow_pairs: Number of pairs whose residual stream is swept.
         seed: Of the draw.
         checks: Cells a kind of sweep, at least.
+
+    Returns:
+        One piece of work a contrast, in their order; a contrast that was left out has nothing to compute.
+
+    Example:
+        32 contrasts of 8 pairs and `flow_pairs=2` give 32 pieces of work, four of them with `flow`.
     """
     rng = generator(seed, "self-check")
     usable = [c for c in contrasts if c.left_out is None]
@@ -81,7 +87,7 @@ def reached(contrast: Contrast, span: Span) -> tuple[int, ...]:
 
 
 def expected_cost(work: Work, model: LoadedModel) -> float:
-    """About how many forward passes a contrast costs: for the progress bar."""
+    """About how many forward passes of one prompt a contrast costs, 0 where it was left out: for the progress bar."""
     contrast, layers = work.contrast, model.n_layers
     if contrast.left_out is not None:
         return 0.0
@@ -92,7 +98,7 @@ def expected_cost(work: Work, model: LoadedModel) -> float:
 
 
 def expected_bytes(works: Sequence[Work], model: LoadedModel) -> int:
-    """About how much memory the largest contrast takes beside the model."""
+    """About how much memory the largest contrast takes beside the model, in bytes; 0 without work."""
     lengths = [(w.contrast.length, w.contrast.first_difference) for w in works if w.contrast.left_out is None]
     if not lengths:
         return 0
