@@ -36,8 +36,8 @@ OPENING = (Piece("The ", "text"), Piece("librarian", "occupation"), Piece(" gree
            Piece("electrician", "participant"), Piece(" at the back door after the alarm had woken ", "text"),
            Piece("BLANK", "blank"))  # fmt: skip
 ENDINGS = (
-    " in the reading room between two shelves of new books.",
-    " in the van between two boxes of fuses and wires.",
+    " in the reading room among new books.",
+    " in the van among fuses and wires.",
 )
 
 

@@ -176,8 +176,8 @@ def test_killed_and_resumed_equals_undisturbed(run_script: Any, model: Path, tmp
 
 
 BAD: list[tuple[Sequence[str], str]] = [
-    (["--pairs", "0"], "cannot draw 0 pairs from the 72 of 'builtin'"),
-    (["--pairs", "73"], "cannot draw 73 pairs from the 72 of 'builtin'"),
+    (["--pairs", "0"], "cannot draw 0 pairs from the 180 of 'builtin'"),
+    (["--pairs", "181"], "cannot draw 181 pairs from the 180 of 'builtin'"),
     (["--pairs", "many"], "'many'"),
     (["--pairs"], "Option '--pairs' requires an argument"),
     (["--csv=3"], "Option '--csv' does not take a value: '3' was given"),

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from referent_probe.errors import RunError
-from referent_probe.records import SCHEMAS, conform
+from referent_probe.records import PATCHING, SCHEMAS, conform
 from referent_probe.store import check_out, open_run
 from tests.limits import files_no_larger_than
 
@@ -21,44 +21,44 @@ def table(name: str, rows: int = 2) -> pd.DataFrame:
 
 
 def tables(rows: int = 2) -> dict[str, pd.DataFrame]:
-    return {name: table(name, rows) for name in SCHEMAS}
+    return {name: table(name, rows) for name in PATCHING}
 
 
 def test_a_run_from_nothing_to_complete(tmp_path: Path) -> None:
-    run = open_run(tmp_path / "a" / "run", CONFIG)
+    run = open_run(tmp_path / "a" / "run", CONFIG, PATCHING)
     assert not run.complete
     assert not run.has("u1")
     for unit in ("u1", "u2"):
         run.save_unit(unit, tables(), {"seconds": 1.5})
         assert run.has(unit)
     collected, measured = run.collect(["u2", "u1"])
-    assert {name: len(part) for name, part in collected.items()} == dict.fromkeys(SCHEMAS, 4)
+    assert {name: len(part) for name, part in collected.items()} == dict.fromkeys(PATCHING, 4)
     assert measured["seconds"].tolist() == [1.5, 1.5]
     run.finish(collected, {"x": 1}, {}, {"counts": {}}, csv=True)
     assert not (run.folder / "units").exists()
     manifest = json.loads((run.folder / "manifest.json").read_text())
     assert manifest["config"] == CONFIG
-    assert set(manifest["sha256"]) == {f"{n}.{e}" for n in SCHEMAS for e in ("parquet", "csv")} | {"summary.json"}
-    assert open_run(run.folder, CONFIG).complete
+    assert set(manifest["sha256"]) == {f"{n}.{e}" for n in PATCHING for e in ("parquet", "csv")} | {"summary.json"}
+    assert open_run(run.folder, CONFIG, PATCHING).complete
     stored = pd.read_parquet(run.folder / "heads.parquet")
     pd.testing.assert_frame_equal(stored, collected["heads"], check_dtype=False)
 
 
 def test_an_incomplete_run_goes_on_and_units_are_whole(tmp_path: Path) -> None:
-    run = open_run(tmp_path / "run", CONFIG)
+    run = open_run(tmp_path / "run", CONFIG, PATCHING)
     run.save_unit("u1", tables(), {})
     (run.folder / "units" / ".u2").mkdir()
     (run.folder / "units" / ".u2" / "heads.parquet").write_bytes(b"cut short")
-    again = open_run(run.folder, CONFIG)
+    again = open_run(run.folder, CONFIG, PATCHING)
     assert (again.complete, again.has("u1"), again.has("u2")) == (False, True, False)
     again.save_unit("u2", tables(3), {})
     assert len(again.collect(["u1", "u2"])[0]["heads"]) == 5
 
 
 def test_another_configuration_is_refused_and_named(tmp_path: Path) -> None:
-    open_run(tmp_path / "run", CONFIG)
+    open_run(tmp_path / "run", CONFIG, PATCHING)
     with pytest.raises(RunError, match=r"another configuration \(seed: 1 there, 2 now\); name another folder"):
-        open_run(tmp_path / "run", CONFIG | {"seed": 2})
+        open_run(tmp_path / "run", CONFIG | {"seed": 2}, PATCHING)
 
 
 def test_foreign_files_a_file_and_a_damaged_config_are_refused(tmp_path: Path) -> None:
@@ -66,40 +66,40 @@ def test_foreign_files_a_file_and_a_damaged_config_are_refused(tmp_path: Path) -
     foreign.mkdir()
     (foreign / "thesis.tex").write_text("mine")
     with pytest.raises(RunError, match=r"not a run's \(thesis.tex"):
-        open_run(foreign, CONFIG)
+        open_run(foreign, CONFIG, PATCHING)
     assert (foreign / "thesis.tex").read_text() == "mine"
     with pytest.raises(RunError, match="is a file"):
         check_out(foreign / "thesis.tex")
     with pytest.raises(RunError, match="cannot write to"):
         check_out(foreign / "thesis.tex" / "run")
-    run = open_run(tmp_path / "run", CONFIG)
+    run = open_run(tmp_path / "run", CONFIG, PATCHING)
     (run.folder / "config.json").write_text("{")
     with pytest.raises(RunError, match="is damaged"):
-        open_run(run.folder, CONFIG)
+        open_run(run.folder, CONFIG, PATCHING)
 
 
 @pytest.mark.parametrize("size", [0, 200, 5000])
 def test_a_full_disk_loses_nothing_that_was_finished(tmp_path: Path, size: int) -> None:
-    run = open_run(tmp_path / "run", CONFIG)
+    run = open_run(tmp_path / "run", CONFIG, PATCHING)
     run.save_unit("u1", tables(), {"seconds": 1.0})
     before = run.collect(["u1"])[0]
     with files_no_larger_than(size), pytest.raises(RunError, match=r"cannot write to .* free space .* goes on"):
         run.save_unit("u2", {"heads": table("heads", 20_000)} | tables(), {})
     assert run.has("u1")
     assert not run.has("u2")
-    after = open_run(run.folder, CONFIG).collect(["u1"])[0]
-    assert all(before[name].equals(after[name]) for name in SCHEMAS)
+    after = open_run(run.folder, CONFIG, PATCHING).collect(["u1"])[0]
+    assert all(before[name].equals(after[name]) for name in PATCHING)
     with files_no_larger_than(size), pytest.raises(RunError, match="cannot write to"):
         run.finish({"heads": pd.concat([table("heads", 20_000).assign(head=range(20_000))])}, {"x": "y" * 9000}, {}, {})
-    assert not open_run(run.folder, CONFIG).complete
+    assert not open_run(run.folder, CONFIG, PATCHING).complete
     assert run.has("u1")
     run.save_unit("u2", tables(), {"seconds": 2.0})
     run.finish(run.collect(["u1", "u2"])[0], {}, {}, {})
-    assert open_run(run.folder, CONFIG).complete
+    assert open_run(run.folder, CONFIG, PATCHING).complete
 
 
 def test_tables_without_rows_keep_their_columns_and_types(tmp_path: Path) -> None:
-    run = open_run(tmp_path / "run", CONFIG)
+    run = open_run(tmp_path / "run", CONFIG, PATCHING)
     run.save_unit("u1", tables(0), {})
     collected = run.collect(["u1"])[0]
     assert list(collected["flow"].columns) == [c.name for c in SCHEMAS["flow"]]
@@ -122,9 +122,9 @@ def spoil(path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["delete", "cut short", "empty"])
-@pytest.mark.parametrize("name", [*(f"{name}.parquet" for name in SCHEMAS), "measured.json"])
+@pytest.mark.parametrize("name", [*(f"{name}.parquet" for name in PATCHING), "measured.json"])
 def test_a_damaged_unit_is_not_taken_for_finished(tmp_path: Path, name: str, how: str) -> None:
-    run = open_run(tmp_path / "run", CONFIG)
+    run = open_run(tmp_path / "run", CONFIG, PATCHING)
     run.save_unit("u1", tables(), {"seconds": 1.0})
     assert run.has("u1")
     spoil(run.folder / "units" / "u1" / name, how)
@@ -137,26 +137,26 @@ def test_a_damaged_unit_is_not_taken_for_finished(tmp_path: Path, name: str, how
 @pytest.mark.parametrize("how", ["delete", "cut short", "empty"])
 @pytest.mark.parametrize("name", ["summary.json", "heads.parquet", "manifest.json"])
 def test_a_damaged_finished_run_is_not_shown_as_a_result(tmp_path: Path, name: str, how: str) -> None:
-    run = open_run(tmp_path / "run", CONFIG)
+    run = open_run(tmp_path / "run", CONFIG, PATCHING)
     run.finish(tables(), {"x": 1}, {}, {})
     spoil(run.folder / name, how)
     if (name, how) == ("manifest.json", "delete"):
-        assert not open_run(run.folder, CONFIG).complete
+        assert not open_run(run.folder, CONFIG, PATCHING).complete
         return
     with pytest.raises(RunError, match=r"not as it was written|is damaged"):
-        open_run(run.folder, CONFIG)
+        open_run(run.folder, CONFIG, PATCHING)
 
 
 @pytest.mark.parametrize("text", ["[]", "5", "{", "", "\udcff"])
 def test_a_config_that_is_no_object_is_damaged(tmp_path: Path, text: str) -> None:
-    run = open_run(tmp_path / "run", CONFIG)
+    run = open_run(tmp_path / "run", CONFIG, PATCHING)
     (run.folder / "config.json").write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(RunError, match="is damaged"):
-        open_run(run.folder, CONFIG)
+        open_run(run.folder, CONFIG, PATCHING)
 
 
 def test_two_processes_do_not_write_to_one_folder(tmp_path: Path) -> None:
-    first, second = (open_run(tmp_path / "run", CONFIG) for _ in range(2))
+    first, second = (open_run(tmp_path / "run", CONFIG, PATCHING) for _ in range(2))
     with first.writing_alone(), pytest.raises(RunError, match="another process is writing"), second.writing_alone():
         pass
     with second.writing_alone():
@@ -167,12 +167,12 @@ def test_two_processes_do_not_write_to_one_folder(tmp_path: Path) -> None:
 def test_odd_folders_are_refused_in_words(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(RunError, match="a link that leads nowhere"):
-        open_run(tmp_path / "link", CONFIG)
+        open_run(tmp_path / "link", CONFIG, PATCHING)
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(RunError, match=r"leads nowhere|cannot write"):
-        open_run(tmp_path / "loop", CONFIG)
+        open_run(tmp_path / "loop", CONFIG, PATCHING)
     with pytest.raises(RunError, match="File name too long"):
-        open_run(tmp_path / ("x" * 300), CONFIG)
+        open_run(tmp_path / ("x" * 300), CONFIG, PATCHING)
 
 
 def test_a_role_noun_in_another_script_or_with_a_dollar_can_be_drawn(tmp_path: Path) -> None:
@@ -187,6 +187,6 @@ def test_a_role_noun_in_another_script_or_with_a_dollar_can_be_drawn(tmp_path: P
             "total_effect": [0.5, -0.5],
         }
     )
-    run = open_run(tmp_path / "run", CONFIG)
+    run = open_run(tmp_path / "run", CONFIG, PATCHING)
     run.finish({}, {}, {"pair_effects": pair_effects(contrasts)}, {})
     assert (run.folder / "figures" / "pair_effects.pdf").stat().st_size > 1000

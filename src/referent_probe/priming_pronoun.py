@@ -14,6 +14,7 @@ from referent_probe.analysis.carriers import CarrierRule
 from referent_probe.analysis.inference import Interval
 from referent_probe.analysis.summary import summarise
 from referent_probe.errors import ExactnessError, OptionError, PromptError
+from referent_probe.records import PATCHING
 from referent_probe.report import in_words
 from referent_probe.stimuli.prompts import DEFAULT_WORDING, PromptWording, load_wording
 from referent_probe.stimuli.templates import draw_pairs, load_stimuli
@@ -162,7 +163,7 @@ def patch_priming_pronoun(
         "threads": torch.get_num_threads(),
         "packed_tokens": resume.PACKED_TOKENS,
     }
-    run = open_run(out, config)
+    run = open_run(out, config, PATCHING)
     if run.complete:
         return _read_finished(run, settings.csv)
     model = load_model(

@@ -94,7 +94,104 @@ SELF_CHECKS = (
     Column("abs_diff", "number", "absolute difference, logits"),
 )
 
-SCHEMAS = {"contrasts": CONTRASTS, "heads": HEADS, "flow": FLOW, "self_checks": SELF_CHECKS}
+_OF_PROMPT = (
+    Column("pair", "text", "id of the pair"),
+    Column("template", "text", "id of the target template"),
+    Column("setting", "text", "c0, cf, cm, n1, n2, r_np or r_both"),
+    Column("option_order", "text", "mf: masculine option first; fm: feminine option first"),
+)
+
+CHOICES = (
+    *_OF_PROMPT,
+    Column("member", "whole", "1 or 2: which sentence of its pair the template is, in the file's order"),
+    Column("occupation", "text", "the cluster that is resampled"),
+    Column("participant", "text", "the other noun"),
+    Column("case", "text", "nominative, accusative or possessive"),
+    Column("antecedent", "text", "occupation or participant: whom the blank refers to"),
+    Column("antecedent_noun", "text", "the noun that the blank refers to"),
+    Column("other_noun", "text", "the other noun; its pronoun is the prime's"),
+    Column("tokens", "whole", "tokens of the prompt"),
+    Column("ids", "text", "sha256 of the prompt's token ids"),
+    Column("log_odds", "number", "feminine over masculine option, logits, T = 1, unwarped"),
+    Column("option_tokens", "whole", "tokens of the longer option; where above 1, log_odds chains them"),
+    Column("nodes", "whole", "partial answers whose next token was read"),
+)
+
+ANSWERS = (
+    *_OF_PROMPT,
+    Column("temperature", "number", "T of the sampling that the probabilities are of"),
+    Column("p_feminine", "number", "probability that the answer is the feminine option, 0 to 1"),
+    Column("p_masculine", "number", "probability that the answer is the masculine option, 0 to 1"),
+    Column("p_they", "number", "probability that the answer is the form of they, 0 to 1"),
+    Column("p_other", "number", "probability of every other answer, 0 to 1"),
+    Column("unexplored", "number", "bound on the error of each of the four, 0 to 1"),
+)
+
+JOINT = (
+    Column("pair", "text", "id of the pair"),
+    Column("sentence_order", "whole", "1: sentence 1 stands first; 2: sentence 2 stands first"),
+    Column("option_order_1", "text", "order of the options listed for sentence 1, mf or fm"),
+    Column("option_order_2", "text", "order of the options listed for sentence 2, mf or fm"),
+    Column("temperature", "number", "T of the sampling that the probabilities are of"),
+    Column("p_ff", "number", "P(sentence 1 feminine, sentence 2 feminine), given two options; the four sum to 1"),
+    Column("p_fm", "number", "P(sentence 1 feminine, sentence 2 masculine), given two options"),
+    Column("p_mf", "number", "P(sentence 1 masculine, sentence 2 feminine), given two options"),
+    Column("p_mm", "number", "P(sentence 1 masculine, sentence 2 masculine), given two options"),
+    Column("p_valid", "number", "probability that both answers are options, 0 to 1"),
+    Column("unexplored", "number", "bound on the error of the probabilities behind them, 0 to 1"),
+    Column("ids", "text", "sha256 of the token ids of the prompt up to the first answer"),
+)
+
+SENTENCES = (
+    Column("pair", "text", "id of the pair"),
+    Column("template", "text", "id of the target template"),
+    Column("setting", "text", "c0, cf, cm, n1, n2, r_np or r_both"),
+    Column("tokens", "whole", "tokens scored, from the first that differs to the end of the sentence"),
+    Column("log_p_feminine", "number", "log-probability of these tokens with the feminine form, nats"),
+    Column("log_p_masculine", "number", "log-probability of these tokens with the masculine form, nats"),
+    Column("log_odds", "number", "their difference, logits: reads the whole sentence"),
+    Column("left_context_log_odds", "number", "the same of the pronoun's own tokens: reads what stands before only"),
+)
+
+DRAWS = (
+    *_OF_PROMPT,
+    Column("temperature", "number", "T of the sampling"),
+    Column("n", "whole", "answers drawn"),
+    Column("n_feminine", "whole", "answers that parse to the feminine option"),
+    Column("n_masculine", "whole", "answers that parse to the masculine option"),
+    Column("n_they", "whole", "answers that parse to the form of they"),
+    Column("n_other", "whole", "answers that parse to none of these"),
+)
+
+COMPREHENSION = (
+    Column("pair", "text", "id of the pair"),
+    Column("template", "text", "id of the target template"),
+    Column("setting", "text", "cf or cm"),
+    Column("question", "text", "referent, part_of_speech or gender"),
+    Column("listing", "whole", "in which order the answers are listed, from 0"),
+    Column("right", "text", "the right answer"),
+    Column("answer", "text", "the most probable answer"),
+    Column("p_right", "number", "probability of the right answer, given one that is listed, 0 to 1"),
+    Column("p_listed", "number", "probability of the answers that are listed, 0 to 1, T = 1"),
+    Column("ids", "text", "sha256 of the prompt's token ids"),
+)
+
+SCHEMAS = {
+    "contrasts": CONTRASTS,
+    "heads": HEADS,
+    "flow": FLOW,
+    "self_checks": SELF_CHECKS,
+    "choices": CHOICES,
+    "answers": ANSWERS,
+    "joint": JOINT,
+    "sentences": SENTENCES,
+    "draws": DRAWS,
+    "comprehension": COMPREHENSION,
+}
+
+PATCHING = ("contrasts", "heads", "flow", "self_checks")
+MEASUREMENT = ("choices", "answers", "joint", "sentences", "draws", "comprehension")
+"""The tables of the two kinds of run."""
 
 
 def conform(name: str, table: pd.DataFrame) -> pd.DataFrame:

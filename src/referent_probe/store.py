@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 
 from referent_probe.errors import RunError
-from referent_probe.records import SCHEMAS, conform
+from referent_probe.records import conform
 
 _PACKAGES = ("referent-probe", "torch", "transformers", "transformer-lens", "numpy", "scipy", "pandas")
 
@@ -31,11 +31,13 @@ class Run:
     Attributes:
         folder: Where it lies.
         config: What fixes its results; the same configuration goes on in the same folder.
+        tables: Names of the tables that each work unit has, of `records.SCHEMAS`.
         complete: Whether it is finished, so that nothing is left to do.
     """
 
     folder: Path
     config: Mapping[str, Any]
+    tables: tuple[str, ...]
     complete: bool
 
     def has(self, unit: str) -> bool:
@@ -43,7 +45,7 @@ class Run:
         folder = self.folder / "units" / unit
         try:
             written = json.loads((folder / "measured.json").read_text(encoding="utf-8"))["sha256"]
-            return set(written) == {f"{name}.parquet" for name in SCHEMAS} and _intact(folder, written)
+            return set(written) == {f"{name}.parquet" for name in self.tables} and _intact(folder, written)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return False
 
@@ -83,7 +85,7 @@ class Run:
             for leftover in (aside, target):
                 shutil.rmtree(leftover, ignore_errors=True)
             aside.mkdir(parents=True)
-            for name in SCHEMAS:
+            for name in self.tables:
                 conform(name, tables[name]).to_parquet(aside / f"{name}.parquet", index=False)
             hashes = {file.name: _sha256(file) for file in sorted(aside.iterdir())}
             _write_json(aside / "measured.json", {"measured": dict(measured), "sha256": hashes})
@@ -92,7 +94,7 @@ class Run:
     def collect(self, units: Sequence[str]) -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
         """All units' tables joined in the given order, and what was measured, a row a unit."""
         tables: dict[str, pd.DataFrame] = {}
-        for name in SCHEMAS:
+        for name in self.tables:
             parts = [pd.read_parquet(self.folder / "units" / unit / f"{name}.parquet") for unit in units]
             filled = [part for part in parts if len(part)]
             tables[name] = conform(name, pd.concat(filled, ignore_index=True) if filled else parts[0])
@@ -179,18 +181,19 @@ def check_out(folder: Path) -> None:
         probe.unlink()
 
 
-def open_run(folder: Path, config: Mapping[str, Any]) -> Run:
+def open_run(folder: Path, config: Mapping[str, Any], tables: tuple[str, ...]) -> Run:
     """Make a run folder, or go on in one that was begun with the same configuration.
 
     Args:
         folder: Absent, empty, or a run's folder.
         config: Everything that fixes the results; JSON values.
+        tables: What each work unit consists of, `records.PATCHING` or `records.MEASUREMENT`.
 
     Raises:
         RunError: Foreign files, another configuration (the differing keys are named), or no permission.
 
     Example:
-        `open_run(Path("runs/new"), {"seed": 0}).complete` is False.
+        `open_run(Path("runs/new"), {"seed": 0}, PATCHING).complete` is False.
     """
     check_out(folder)
     settled: dict[str, Any] = json.loads(json.dumps(config))
@@ -198,7 +201,7 @@ def open_run(folder: Path, config: Mapping[str, Any]) -> Run:
     if not begun.is_file():
         with _writing(folder):
             _write_json(begun, settled)
-        return Run(folder, settled, complete=False)
+        return Run(folder, settled, tables, complete=False)
     before = _read_object(begun)
     if before != settled:
         differing = sorted(key for key in {*before, *settled} if before.get(key) != settled.get(key))
@@ -208,14 +211,14 @@ def open_run(folder: Path, config: Mapping[str, Any]) -> Run:
         )
     manifest = folder / "manifest.json"
     if not manifest.is_file():
-        return Run(folder, settled, complete=False)
+        return Run(folder, settled, tables, complete=False)
     hashes = _read_object(manifest).get("sha256")
     if not isinstance(hashes, dict) or "summary.json" not in hashes or not _intact(folder, hashes):
         raise RunError(
             f"the finished run in {str(folder)!r} is not as it was written: files are changed or missing; remove the "
             "folder to compute it again, or name another one with --out"
         )
-    return Run(folder, settled, complete=True)
+    return Run(folder, settled, tables, complete=True)
 
 
 def versions() -> dict[str, str]:

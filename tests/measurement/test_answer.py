@@ -13,9 +13,10 @@ from tests.measurement.small_models import encoded, parse
 
 from referent_probe.errors import ModelError, OptionError, PromptError
 from referent_probe.measurement import answer as module
-from referent_probe.measurement.answer import Answer, answer_probabilities, continuations, whole_answer
+from referent_probe.measurement.answer import Answer, answer_probabilities, answers_behind, next_tokens, whole_answers
 from referent_probe.measurement.spelling import Reader, Vocabulary
-from referent_probe.measurement.warp import SamplingSettings, resolve_settings
+from referent_probe.measurement.warp import Likely, SamplingSettings, likely, resolve_settings, warp
+from referent_probe.models.contexts import read
 from referent_probe.stimuli.options import FORMS, Case, Forms
 
 SHE, HER, HIS = (FORMS[case] for case in Case)
@@ -56,6 +57,17 @@ def planted(paths: Sequence[tuple[int, ...]], size: int = len(WORDS), kept: int 
             row[np.argsort(row)[:-kept]] = 0
         rows.append(row / row.sum())
     return np.array(rows)
+
+
+def whole_answer(following: Callable[..., Any], reader: Reader, limit: int, threshold: float = 1e-9) -> Answer:
+    """The tree of one prompt, from a model that gives whole rows."""
+
+    def next_tokens(prompts: Sequence[int], paths: Sequence[tuple[int, ...]]) -> list[Likely]:
+        assert set(prompts) == {0}
+        return [Likely(np.flatnonzero(row), row[row > 0][None]) for row in np.asarray(following(paths))]
+
+    [[answer]] = whole_answers(next_tokens, [reader], limit, threshold)
+    return answer
 
 
 def listed(following: Callable[..., Any], limit: int, forms: Forms, kept: int | None = None) -> list[float]:
@@ -278,16 +290,54 @@ def as_loaded(bridge: Any, tokenizer: Any) -> Any:
     )
 
 
-def test_neither_order_nor_company_changes_a_bit(small: Any) -> None:
+def test_order_and_company_change_rounding_only(small: Any) -> None:
     tokenizer, ids = small.loaded.tokenizer, small.prompt.ids
-    prompts = [encoded(tokenizer, list(some)) for some in (ids, ids[:7], ids[::-1], ids[3:])]
+    prompts = [encoded(tokenizer, list(some)) for some in (ids, ids[:7], ids[::-1], ids[3:], [*ids[:9], 5, 6])]
     settings = SamplingSettings(0.5, 10, 4)
     together = answer_probabilities(small.loaded, prompts, SHE, settings)
-    assert [answer_probabilities(small.loaded, [p], SHE, settings)[0] for p in prompts] == together
-    assert answer_probabilities(small.loaded, prompts[::-1], SHE, settings) == together[::-1]
-    assert answer_probabilities(small.loaded, [], SHE, settings) == []
-    for found in together:
+    turned = answer_probabilities(small.loaded, prompts[::-1], SHE, settings)[::-1]
+    for prompt, found, other in zip(prompts, together, turned, strict=True):
+        alone = answer_probabilities(small.loaded, [prompt], SHE, settings)[0]
+        assert events(found) == pytest.approx(events(alone), abs=1e-6)
+        assert events(found) == pytest.approx(events(other), abs=1e-6)
         assert sum(events(found)) == pytest.approx(1, abs=1e-12)
+
+
+def test_each_prompt_has_its_own_forms(small: Any) -> None:
+    settings = SamplingSettings(0.5, 10, 4)
+    mixed = answer_probabilities(small.loaded, [small.prompt] * 2, [SHE, HER], settings)
+    for forms, found in zip((SHE, HER), mixed, strict=True):
+        alone = answer_probabilities(small.loaded, [small.prompt], forms, settings)[0]
+        assert events(found) == pytest.approx(events(alone), abs=1e-6)
+    with pytest.raises(OptionError, match="1 forms for 2 prompts"):
+        answer_probabilities(small.loaded, [small.prompt] * 2, [SHE], settings)
+    assert answer_probabilities(small.loaded, [], SHE, settings) == []
+
+
+def test_several_temperatures_come_from_the_same_pass(small: Any) -> None:
+    resolved = resolve_settings(small.loaded, SamplingSettings(0.5, 10, 4))
+    contexts = read(small.loaded, [small.prompt.ids])
+    temperatures = (0.3, 0.5, 1.0)
+    found = answers_behind(small.loaded, contexts, [SHE], resolved, temperatures, threshold=0)
+    for temperature, [answer] in zip(temperatures, found, strict=True):
+        one = SamplingSettings(temperature, 10, 4)
+        alone = answer_probabilities(small.loaded, [small.prompt], SHE, one, threshold=0)[0]
+        assert events(answer) == pytest.approx(events(alone), abs=1e-9)
+
+
+@pytest.mark.parametrize("tied", [1, 3, 30])
+def test_what_is_likely_is_what_is_left_by_warping(tied: int) -> None:
+    """With many ties at the k-th score the whole row is looked at."""
+    logits = torch.randn(3, 200, generator=torch.Generator().manual_seed(0))
+    logits[:, 50 : 50 + tied] = logits.topk(5).values[:, -1:]
+    settings = [SamplingSettings(t, 5) for t in (0.3, 1.0)]
+    for row, found in zip(logits, likely(logits, settings), strict=True):
+        for setting, p in zip(settings, found.probabilities, strict=True):
+            whole = warp(row[None], setting).double().softmax(-1)[0].numpy()
+            dense = np.zeros(200)
+            dense[found.ids] = p
+            np.testing.assert_allclose(dense, whole, rtol=0, atol=1e-15)
+            assert (dense > 0).sum() >= 3 + tied
 
 
 def test_swapping_the_options_swaps_their_probabilities(small: Any) -> None:
@@ -301,7 +351,7 @@ def test_swapping_the_options_swaps_their_probabilities(small: Any) -> None:
 def test_batches_of_partial_answers_do_not_matter(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = SamplingSettings(1.0, None, 4)
     one = answer_probabilities(small.loaded, [small.prompt], SHE, settings, threshold=1e-5)[0]
-    monkeypatch.setattr(module, "_ROWS", 3)
+    monkeypatch.setattr(module, "_NODES", 3)
     other = answer_probabilities(small.loaded, [small.prompt], SHE, settings, threshold=1e-5)[0]
     assert one.n_nodes > 32
     assert events(one) == pytest.approx(events(other), abs=1e-6)
@@ -332,7 +382,9 @@ def test_at_the_limit_of_one_token_the_next_token_is_the_answer(small_model: Cal
     small = small_model("byte-level")
     settings = SamplingSettings(1.0, None, 1)
     found = answer_probabilities(small.loaded, [small.prompt], SHE, settings)[0]
-    row = continuations(small.loaded, small.prompt.ids, settings)([()])[0]
+    [(ids, [some])] = next_tokens(small.loaded, read(small.loaded, [small.prompt.ids]), [settings])([0], [()])
+    row = np.zeros(max(ids) + 1)
+    row[ids] = some
     token = small.loaded.tokenizer.convert_tokens_to_ids
     assert found.p_feminine == pytest.approx(row[token("she")], abs=1e-15)
     assert found.p_masculine == pytest.approx(row[[token(t) for t in ("he", "Ġhe", "He")]].sum(), abs=1e-15)

@@ -19,7 +19,7 @@ def model_with(**settings: Any) -> Any:
 
 
 def test_example_in_docstring() -> None:
-    assert doctest.testmod(module) == (0, 1)
+    assert doctest.testmod(module) == (0, 2)
 
 
 @pytest.mark.parametrize(("temperature", "top_k"), [(0.5, 40), (0.5, 7), (1.0, None), (1.0, 3), (0.3, None), (2.0, 1)])

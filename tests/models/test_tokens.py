@@ -94,7 +94,7 @@ class TestSpans:
     def test_they_hold_their_words(self, tokenizer: Any) -> None:
         encoded = encode(prompt(), tokenizer)
         assert {span: text_of(encoded, span).strip() for span in Span} == {
-            Span.INSTRUCTION: f"<s><|turn|>system\n{INSTRUCTION}<|end|>\n<|turn|>user\nPassage:",
+            Span.INSTRUCTION: f"<s><|turn|>system\n{INSTRUCTION}<|end|>\n<|turn|>user\nText:",
             Span.PRIME_OWNER: "baker",
             Span.PRIME_NONOWNER: "guest",
             Span.PRIMING_PRONOUN: "she",
@@ -106,8 +106,8 @@ class TestSpans:
             Span.TARGET_REST: "The told the that could pay.",
             Span.OPTION_FEMININE: "she",
             Span.OPTION_MASCULINE: "he",
-            Span.FORMAT: 'Which word replaces BLANK: "" or ""?<|end|>\n<|turn|>assistant',
-            Span.PREFILL: "The word that replaces BLANK is",
+            Span.FORMAT: 'Words: "" or ""<|end|>\n<|turn|>assistant',
+            Span.PREFILL: "BLANK is",
             Span.TARGET_SLOT: '"',
         }
 
@@ -131,11 +131,11 @@ class TestSpans:
         encoded = encode(prompt(wording=wording, end=" met a baker and a guest; she knew BLANK."), tokenizer)
         assert encoded.text.count("guest") == 5
         assert encoded.text.count("she") == 5
-        head = "Passage: The baker told the guest that"
+        head = "Text: The baker told the guest that"
         prime = head + " she was tired. The baker told the"
         for span, preceding in (
-            (Span.PRIME_OWNER, "Passage: The"),
-            (Span.PRIME_NONOWNER, "Passage: The baker told the"),
+            (Span.PRIME_OWNER, "Text: The"),
+            (Span.PRIME_NONOWNER, "Text: The baker told the"),
             (Span.PRIMING_PRONOUN, head),
             (Span.OTHER_REFERENT, head + " she was tired. The"),
             (Span.ANTECEDENT, prime),
@@ -145,7 +145,7 @@ class TestSpans:
             assert at == tuple(range(at[0], at[-1] + 1))
             assert before(encoded, at[0]).endswith(preceding)
         (option,) = encoded.positions(Span.OPTION_FEMININE)
-        assert before(encoded, option).endswith('BLANK: "he" or "')
+        assert before(encoded, option).endswith('Words: "he" or "')
 
     def test_a_role_may_be_split_into_many_tokens(self, tokenizer: Any) -> None:
         encoded = encode(prompt("otorhinolaryngologist", "vice-chancellor"), tokenizer)
@@ -222,15 +222,15 @@ class TestRendering:
     ) -> None:
         encoded = encode(prompt(), make_tokenizer(template))
         assert not encoded.has_system_turn
-        assert encoded.text.startswith(f"<s><|turn|>user\n{INSTRUCTION}\n\nPassage: The baker")
-        assert text_of(encoded, Span.INSTRUCTION).strip() == f"<s><|turn|>user\n{INSTRUCTION}\n\nPassage:"
+        assert encoded.text.startswith(f"<s><|turn|>user\n{INSTRUCTION}\n\nText: The baker")
+        assert text_of(encoded, Span.INSTRUCTION).strip() == f"<s><|turn|>user\n{INSTRUCTION}\n\nText:"
         assert text_of(encoded, Span.ANTECEDENT) == " guest"
 
     def test_a_wording_without_system_text(self, make_tokenizer: Callable[..., Any]) -> None:
         wording = PromptWording("w", "", DEFAULT_WORDING.user, DEFAULT_WORDING.prefill)
         encoded = encode(prompt(wording=wording), make_tokenizer(CHATML))
         assert not encoded.has_system_turn
-        assert encoded.text.startswith("<s><|turn|>user\nPassage: ")
+        assert encoded.text.startswith("<s><|turn|>user\nText: ")
 
     def test_a_template_that_inserts_a_system_turn_of_its_own(self, make_tokenizer: Callable[..., Any]) -> None:
         wording = PromptWording("w", "", DEFAULT_WORDING.user, DEFAULT_WORDING.prefill)
@@ -284,8 +284,8 @@ class TestRendering:
     def test_without_a_chat_template_turns_are_paragraphs(self, make_tokenizer: Callable[..., Any]) -> None:
         tokenizer = make_tokenizer(None)
         encoded = encode(prompt(), tokenizer)
-        question = encoded.text.removeprefix(f"{INSTRUCTION}\n\nPassage: ")
-        assert question.endswith('Which word replaces BLANK: "he" or "she"?\nThe word that replaces BLANK is "')
+        question = encoded.text.removeprefix(f"{INSTRUCTION}\n\nText: ")
+        assert question.endswith('Words: "he" or "she"\nBLANK is "')
         assert encoded.ids[0] == tokenizer.bos_token_id
         assert encoded.ids.count(tokenizer.bos_token_id) == 1
         assert (encoded.spans[0], encoded.pieces[0]) == (Span.INSTRUCTION, "")
@@ -296,7 +296,7 @@ class TestRendering:
         tokenizer = make_tokenizer(None, adds_bos=False)
         encoded = encode(prompt(), tokenizer)
         assert tokenizer.bos_token_id not in encoded.ids
-        assert encoded.pieces[0] == "A"
+        assert encoded.pieces[0] == "Y"
 
     def test_no_prefill_ends_with_the_generation_prompt(self, tokenizer: Any) -> None:
         wording = PromptWording("w", "", DEFAULT_WORDING.user, "")
@@ -319,7 +319,7 @@ class TestRendering:
             (Message("system", ()), asked.messages[1]),
             asked.prefill,
         )
-        assert encode(silent, tokenizer).text.startswith("<s><|turn|>user\nPassage")
+        assert encode(silent, tokenizer).text.startswith("<s><|turn|>user\nText")
 
 
 class TestAnswerToken:

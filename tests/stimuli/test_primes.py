@@ -1,10 +1,11 @@
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from referent_probe.stimuli.options import FORMS, Gender
-from referent_probe.stimuli.primes import ContextSetting, Segment, Span, prime_segments, target_segments
+from referent_probe.stimuli.options import FORMS, Case, Gender
+from referent_probe.stimuli.primes import NULL_PRIMES, ContextSetting, Segment, Span, prime_segments, target_segments
 from referent_probe.stimuli.templates import Pair, StimulusSet, load_stimuli
 
 Write = Callable[[list[list[str]]], Path]
@@ -78,5 +79,45 @@ def test_the_owner_of_the_prime_is_the_other_referent_of_the_target(builtin: Sti
 
 
 def test_settings_and_their_genders() -> None:
-    assert [*ContextSetting] == ["c0", "cf", "cm"]
-    assert [setting.gender for setting in ContextSetting] == [None, Gender.FEMININE, Gender.MASCULINE]
+    assert [*ContextSetting] == ["c0", "cf", "cm", "n1", "n2", "r_np", "r_both"]
+    assert [setting.gender for setting in ContextSetting] == [None, Gender.FEMININE, Gender.MASCULINE, *[None] * 4]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("possessive", "The rower met the tailor to see the tailor's sewing machine at work."),
+        ("nominative", "The rower met the tailor to see the tailor sewing machine at work."),
+    ],
+)
+def test_the_referent_only_prime_by_hand(kind: str, sentence: str, pair: Pair) -> None:
+    member = replace(pair.members[0], case=Case(kind))
+    segments = prime_segments(member, ContextSetting.R_NP)
+    assert text(segments) == sentence
+    assert [s.text for s in segments if s.span is Span.PRIME_OWNER] == ["tailor", "tailor"]
+    assert [s.text for s in segments if s.span is Span.PRIME_NONOWNER] == ["rower"]
+
+
+def test_the_prime_that_names_both_by_hand(pair: Pair) -> None:
+    for member in pair.members:
+        segments = prime_segments(member, ContextSetting.R_BOTH)
+        assert text(segments) == "This is about the rower and the tailor."
+        assert [s.text for s in segments if s.span is Span.PRIME_OWNER] == [member.antecedent_noun]
+
+
+def test_primes_without_a_pronoun_hold_no_form_of_any(builtin: StimulusSet) -> None:
+    forms = {form for case in Case for form in (FORMS[case].feminine, FORMS[case].masculine, FORMS[case].they)}
+    for pair in builtin.pairs:
+        for member in pair.members:
+            for setting in ContextSetting:
+                segments = prime_segments(member, setting)
+                words = {word.strip(".,").lower() for word in text(segments).split()}
+                assert bool(words & forms) == (setting.gender is not None)
+                assert any(s.span is Span.PRIMING_PRONOUN for s in segments) == (setting.gender is not None)
+                assert "BLANK" not in text(segments)
+
+
+def test_null_primes_name_nobody(builtin: StimulusSet) -> None:
+    shown = {text(prime_segments(m, s)) for p in builtin.pairs for m in p.members for s in NULL_PRIMES}
+    assert shown == set(NULL_PRIMES.values())
+    assert len(shown) == 2

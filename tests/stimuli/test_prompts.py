@@ -27,32 +27,33 @@ def test_the_default_prompt_by_hand(pair: Pair) -> None:
     system, user = prompt.messages
     assert (prompt.template_id, prompt.setting, prompt.option_order) == ("002a", "cf", "fm")
     assert prompt.options == FORMS[Case.POSSESSIVE]
-    assert (system.role, system.text) == ("system", "A word is missing from a passage. Pick the word that fits.")
+    assert system.role == "system"
+    assert system.text.endswith("answer with one of the two words and with no other word.")
     assert system.segments[0].span is Span.INSTRUCTION
     assert (user.role, user.text) == (
         "user",
-        "Passage: The rower met the tailor to see her torn team jacket mended. "
-        "The rower met the tailor to see BLANK sewing machine at work.\n\n"
-        'Which word replaces BLANK: "her" or "his"?',
+        "Text: The rower met the tailor to see her torn team jacket mended. "
+        "The rower met the tailor to see BLANK sewing machine at work.\n"
+        'Words: "her" or "his"',
     )
     assert user.segments == (
-        Segment("Passage: ", Span.INSTRUCTION),
+        Segment("Text: ", Span.INSTRUCTION),
         *prime_segments(partner, ContextSetting.CF),
         Segment(" ", Span.PRIME_AFTER_PRONOUN),
         *target_segments(target),
-        Segment('\n\nWhich word replaces BLANK: "', Span.FORMAT),
+        Segment('\nWords: "', Span.FORMAT),
         Segment("her", Span.OPTION_FEMININE),
         Segment('" or "', Span.FORMAT),
         Segment("his", Span.OPTION_MASCULINE),
-        Segment('"?', Span.FORMAT),
+        Segment('"', Span.FORMAT),
     )
-    assert prompt.prefill == (Segment('The word that replaces BLANK is "', Span.PREFILL),)
+    assert prompt.prefill == (Segment('BLANK is "', Span.PREFILL),)
 
 
 def test_without_a_prime_the_passage_is_the_target(pair: Pair) -> None:
     prompt = choice_prompt(*pair.members, ContextSetting.C0, OptionOrder.MASCULINE_FIRST)
-    assert prompt.messages[1].text.startswith("Passage: " + pair.members[0].text + "\n\n")
-    assert prompt.messages[1].text.endswith('"his" or "her"?')
+    assert prompt.messages[1].text.startswith("Text: " + pair.members[0].text + "\n")
+    assert prompt.messages[1].text.endswith('"his" or "her"')
 
 
 def test_options_may_stand_before_the_passage(pair: Pair) -> None:
@@ -107,7 +108,7 @@ def test_segments_spell_the_messages(
 
 def test_prompts_of_one_template_all_differ(pair: Pair) -> None:
     prompts = [choice_prompt(*pair.members, *which) for which in product(ContextSetting, OptionOrder)]
-    assert len({prompt.messages for prompt in prompts}) == 6
+    assert len({prompt.messages for prompt in prompts}) == 14
 
 
 def save(folder: Path, text: str) -> Path:

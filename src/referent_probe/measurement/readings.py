@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from referent_probe.measurement.answer import Answer, NextProbabilities, answer_behind, continuations, share
+from referent_probe.measurement.answer import Answer, NextTokens, answers_behind, next_tokens, share
 from referent_probe.measurement.spelling import check_forms
 from referent_probe.measurement.warp import ResolvedSettings, SamplingSettings, resolve_settings
+from referent_probe.models.contexts import read
 from referent_probe.models.load import LoadedModel
 from referent_probe.models.tokens import EncodedPrompt
 from referent_probe.stimuli.options import Forms
@@ -86,11 +87,12 @@ def readings(
     """
     check_forms(forms)
     resolved = settings if isinstance(settings, ResolvedSettings) else resolve_settings(model, settings)
-    following = continuations(model, prompt.ids, resolved)
+    contexts = read(model, [prompt.ids])
+    following = next_tokens(model, contexts, [resolved])
     spelled = [own_tokens(prompt, form, model.tokenizer) for form in (forms.feminine, forms.masculine, forms.they)]
     next_token = _reading(following, [ids if ids and len(ids) == 1 else None for ids in spelled])
     teacher_forced = _reading(following, spelled)
-    whole = answer_behind(model, following, forms, resolved, threshold)
+    [[whole]] = answers_behind(model, contexts, [forms], resolved, [resolved.temperature], threshold=threshold)
     shares = [r.share_feminine for r in (next_token, teacher_forced, whole) if r is not None]
     shares = [s for s in shares if s == s]
     return Readings(
@@ -113,7 +115,7 @@ def own_tokens(prompt: EncodedPrompt, form: str, tokenizer: Any) -> tuple[int, .
     return ids[length:] if ids[:length] == prompt.ids and len(ids) > length else None
 
 
-def _reading(following: NextProbabilities, spelled: Sequence[tuple[int, ...] | None]) -> Reading | None:
+def _reading(following: NextTokens, spelled: Sequence[tuple[int, ...] | None]) -> Reading | None:
     feminine, masculine, they = spelled
     if feminine is None or masculine is None:
         return None
@@ -124,8 +126,9 @@ def _reading(following: NextProbabilities, spelled: Sequence[tuple[int, ...] | N
     )
 
 
-def _path_probability(following: NextProbabilities, path: tuple[int, ...]) -> float:
+def _path_probability(following: NextTokens, path: tuple[int, ...]) -> float:
     p = 1.0
     for i, token in enumerate(path):
-        p *= float(following([path[:i]])[0, token])
+        [(ids, probabilities)] = following([0], [path[:i]])
+        p *= float(probabilities[0, ids == token].sum())
     return p

@@ -6,16 +6,21 @@ nothing is dropped unseen: what cannot be reproduced is refused, until the user 
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList, TemperatureLogitsWarper, TopKLogitsWarper
 
 from referent_probe.errors import ModelError, OptionError
 from referent_probe.models.load import LoadedModel
+
+_TIES = 24
+"""Tokens looked at beyond the k-th, for those that tie with it; where these do not do, the whole row is looked at."""
 
 # Replaced by `SamplingSettings`, and recorded where they differ. max_new_tokens goes before max_length in `generate`.
 _GIVEN = ("temperature", "top_k", "do_sample", "max_new_tokens", "max_length")
@@ -183,6 +188,52 @@ def warp(logits: Tensor, settings: SamplingSettings) -> Tensor:
             "float32 or give a larger temperature"
         )
     return scores
+
+
+class Likely(NamedTuple):
+    """What may be drawn next.
+
+    Attributes:
+        ids: Token ids [m].
+        probabilities: Of each under each setting [settings, m]; each row sums to 1.
+    """
+
+    ids: NDArray[np.int64]
+    probabilities: NDArray[np.float64]
+
+
+def likely(logits: Tensor, settings: Sequence[SamplingSettings]) -> list[Likely]:
+    """The tokens that can be drawn behind each row, under several settings that differ in temperature only.
+
+    Args:
+        logits: [n, vocabulary].
+        settings: One or more; their top_k is the same.
+
+    Returns:
+        One a row. Tokens that no setting can draw may be left out; all others are there.
+
+    Raises:
+        ModelError: As `warp`.
+
+    Example:
+        >>> likely(torch.tensor([[0.0, 9.0, 9.0, 0.0]]), [SamplingSettings(top_k=1)])[0].probabilities.max()
+        np.float64(0.5)
+    """
+    top_k, size = settings[0].top_k, logits.shape[1]
+    values, ids = logits, torch.arange(size, device=logits.device).expand(len(logits), -1)
+    if top_k is not None and top_k + _TIES < size:
+        values, ids = logits.topk(top_k + _TIES)
+    scores = [warp(values, setting) for setting in settings]
+    if values is not logits and not all(bool(torch.isinf(score[:, -1]).all()) for score in scores):
+        # So many tie with the k-th that some may have been cut off.
+        values, ids = logits, torch.arange(size, device=logits.device).expand(len(logits), -1)
+        scores = [warp(values, setting) for setting in settings]
+    probabilities = torch.stack([score.double().softmax(-1) for score in scores], dim=1).cpu().numpy()
+    return [
+        Likely(numbers[drawn], p[:, drawn])
+        for numbers, p in zip(ids.cpu().numpy(), probabilities, strict=True)
+        for drawn in [np.flatnonzero((p > 0).any(0))]
+    ]
 
 
 def _is_count(value: object) -> bool:

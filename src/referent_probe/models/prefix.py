@@ -21,9 +21,11 @@ class _PrefixLayer(CacheLayerMixin):  # type: ignore[misc]
 
     is_sliding = False
 
-    def __init__(self, keys: Tensor, values: Tensor) -> None:
+    def __init__(self, keys: Tensor, values: Tensor, rows: Tensor | None = None, keep: bool = True) -> None:
         super().__init__()
         self.prefix = (keys, values)
+        self.rows = rows
+        self.keep = keep
         self.is_initialized = True
         self.seen: tuple[Tensor, Tensor] | None = None
 
@@ -31,14 +33,20 @@ class _PrefixLayer(CacheLayerMixin):  # type: ignore[misc]
         """Nothing to set up; required by the base class."""
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        # One prefix serves a whole batch, or every so many members of it.
-        copies = key_states.shape[0] // self.prefix[0].shape[0]
         keys, values = (
-            torch.cat([old.repeat(copies, 1, 1, 1), new], dim=2)
+            torch.cat([self._of_batch(old, len(new)), new], dim=2)
             for old, new in zip(self.prefix, (key_states, value_states), strict=True)
         )
-        self.seen = (keys, values)
+        if self.keep:
+            self.seen = (keys, values)
         return keys, values
+
+    def _of_batch(self, old: Tensor, batch: int) -> Tensor:
+        """The prefix of each member of a batch, copied for one block at a time."""
+        if self.rows is not None:
+            return old.index_select(0, self.rows)
+        # One prefix serves a whole batch, or every so many members of it.
+        return old.repeat(batch // len(old), 1, 1, 1)
 
     def get_seq_length(self) -> int:
         return int(self.prefix[0].shape[2])
@@ -64,9 +72,20 @@ class _RecordingLayer(_PrefixLayer):
         return self.seen
 
 
-def prefix_cache(keys: Sequence[Tensor], values: Sequence[Tensor], length: int) -> Cache:
-    """A cache holding the first `length` positions of `keys` and `values` (per block [batch, heads, T, d_head])."""
-    return Cache(layers=[_PrefixLayer(k[:, :, :length], v[:, :, :length]) for k, v in zip(keys, values, strict=True)])
+def prefix_cache(
+    keys: Sequence[Tensor], values: Sequence[Tensor], length: int, *, rows: Tensor | None = None, keep: bool = True
+) -> Cache:
+    """A cache holding the first `length` positions of `keys` and `values` (per block [n, heads, T, d_head]).
+
+    Args:
+        keys: Per block.
+        values: Per block.
+        length: Positions of the prefix.
+        rows: Which of the n each member of a batch goes on from; None for all of them, over and over.
+        keep: Whether `seen` shall tell, after a pass, the keys and values of all positions.
+    """
+    pairs = zip(keys, values, strict=True)
+    return Cache(layers=[_PrefixLayer(k[:, :, :length], v[:, :, :length], rows, keep) for k, v in pairs])
 
 
 def empty_cache(blocks: int) -> Cache:

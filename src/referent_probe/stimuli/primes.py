@@ -1,23 +1,38 @@
 """Context settings, and the sentences of a prompt cut into named spans."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from referent_probe.stimuli.options import FORMS, Gender
+from referent_probe.stimuli.options import FORMS, Case, Gender
 from referent_probe.stimuli.templates import BLANK, Role, Template
 
 
 class ContextSetting(StrEnum):
-    """What stands before the target sentence: nothing, or the partner with a feminine or a masculine pronoun."""
+    """What stands before the target sentence.
+
+    `C0`: nothing. `CF`, `CM`: the partner with a feminine or a masculine pronoun. `N1`, `N2`: a null prime, a sentence
+    that has nothing to do with it. `R_NP`: the partner with the noun phrase of its own referent for its pronoun.
+    `R_BOTH`: a sentence that only names both people. The last two tell "a pronoun was there" from "the two people were
+    mentioned again".
+    """
 
     C0 = "c0"
     CF = "cf"
     CM = "cm"
+    N1 = "n1"
+    N2 = "n2"
+    R_NP = "r_np"
+    R_BOTH = "r_both"
 
     @property
     def gender(self) -> Gender | None:
-        """The gender of the priming pronoun; None without a prime."""
+        """The gender of the priming pronoun; None without one."""
         return {ContextSetting.CF: Gender.FEMININE, ContextSetting.CM: Gender.MASCULINE}.get(self)
+
+
+NULL_PRIMES: Mapping[ContextSetting, str] = {ContextSetting.N1: "Grass is green.", ContextSetting.N2: "Ice is cold."}
+"""Sentences without a pronoun, a person or a blank."""
 
 
 class Span(StrEnum):
@@ -52,14 +67,24 @@ class Segment:
 
 
 def prime_segments(partner: Template, setting: ContextSetting) -> tuple[Segment, ...]:
-    """The partner sentence, its blank filled with the primed pronoun in the partner's own case; () for `c0`.
+    """What stands before the target sentence: for `cf` and `cm`, the partner, its blank filled in its own case.
 
     The noun that the pronoun stands for is `prime_owner`, the other one `prime_nonowner`, fixed text before the
     pronoun `prime_rest`, and everything after it `prime_after_pronoun`: for `cf`,
     The |baker: prime_owner| told the |guest: prime_nonowner| that |she: priming_pronoun| was tired.
+
+    Without a prime, (). For `r_np` the noun in the pronoun's place is `prime_owner` too: The baker told the guest that
+    |the: prime_rest| |baker: prime_owner| was tired.
     """
-    if setting.gender is None:
+    if setting is ContextSetting.C0:
         return ()
+    if setting in NULL_PRIMES:
+        return (Segment(NULL_PRIMES[setting], Span.PRIME_REST),)
+    if setting is ContextSetting.R_BOTH:
+        return _naming_both(partner)
+    if setting is ContextSetting.R_NP:
+        return _with_noun_phrase(partner)
+    assert setting.gender is not None
     pronoun = Segment(FORMS[partner.case].of(setting.gender), Span.PRIMING_PRONOUN)
     return _segments(partner, pronoun, Span.PRIME_OWNER, Span.PRIME_NONOWNER, Span.PRIME_REST, Span.PRIME_AFTER_PRONOUN)
 
@@ -72,6 +97,29 @@ def target_segments(template: Template) -> tuple[Segment, ...]:
     """
     blank = Segment(BLANK, Span.BLANK)
     return _segments(template, blank, Span.ANTECEDENT, Span.OTHER_REFERENT, Span.TARGET_REST, Span.TARGET_REST)
+
+
+def _with_noun_phrase(partner: Template) -> tuple[Segment, ...]:
+    """The noun phrase stands where the pronoun was: "the baker", "the baker's" for a possessive."""
+    noun = Segment(partner.antecedent_noun, Span.PRIME_OWNER)
+    parts = _segments(partner, noun, Span.PRIME_OWNER, Span.PRIME_NONOWNER, Span.PRIME_REST, Span.PRIME_REST)
+    place = max(i for i, part in enumerate(parts) if part is noun)
+    ending = (Segment("'s", Span.PRIME_REST),) if partner.case is Case.POSSESSIVE else ()
+    return (*parts[:place], Segment("the ", Span.PRIME_REST), noun, *ending, *parts[place + 1 :])
+
+
+def _naming_both(partner: Template) -> tuple[Segment, ...]:
+    """A frame with both nouns, in the order in which the partner names them first."""
+    owner, other = (Span.PRIME_OWNER, partner.antecedent_noun), (Span.PRIME_NONOWNER, partner.other_noun)
+    kinds = [piece.kind for piece in partner.pieces if piece.kind in tuple(Role)]
+    first, second = (owner, other) if kinds[0] == partner.antecedent else (other, owner)
+    return (
+        Segment("This is about the ", Span.PRIME_REST),
+        Segment(first[1], first[0]),
+        Segment(" and the ", Span.PRIME_REST),
+        Segment(second[1], second[0]),
+        Segment(".", Span.PRIME_REST),
+    )
 
 
 def _segments(

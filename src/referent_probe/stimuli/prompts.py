@@ -66,9 +66,14 @@ class PromptWording:
 
 DEFAULT_WORDING = PromptWording(
     name="default",
-    system="A word is missing from a passage. Pick the word that fits.",
-    user='Passage: {passage}\n\nWhich word replaces BLANK: "{option_1}" or "{option_2}"?',
-    prefill='The word that replaces BLANK is "',
+    # All that is fixed stands before the passage, where prompts share it and no pass computes it twice.
+    system=(
+        "You fill gaps in texts. Each text has one gap, written BLANK, and comes with two words. Exactly one of the "
+        "two words belongs in the gap. Read the whole text, then answer with one of the two words and with no other "
+        "word."
+    ),
+    user='Text: {passage}\nWords: "{option_1}" or "{option_2}"',
+    prefill='BLANK is "',
 )
 
 
@@ -147,16 +152,15 @@ def choice_prompt(
     Args:
         template: target sentence.
         partner: sentence of the prime, `pair.partner(template)`; unused in `c0`.
-        setting: no prime, or a feminine or masculine one.
+        setting: what stands before the sentence.
         order: which option is shown first.
         wording: the fixed words.
 
     Returns:
         The prompt; with the default wording, the setting `cf` and the order `mf`, its user turn reads
 
-            Passage: The baker told the guest that she was tired. The baker told the guest that BLANK could pay.
-
-            Which word replaces BLANK: "he" or "she"?
+            Text: The baker told the guest that she was tired. The baker told the guest that BLANK could pay.
+            Words: "he" or "she"
     """
     system = (Message("system", (Segment(wording.system, Span.INSTRUCTION),)),) if wording.system else ()
     user = Message("user", tuple(_user_segments(template, partner, setting, order, wording)))
@@ -190,5 +194,5 @@ def _user_segments(
 def _passage(template: Template, partner: Template, setting: ContextSetting) -> Iterator[Segment]:
     if prime := prime_segments(partner, setting):
         yield from prime
-        yield Segment(" ", Span.PRIME_AFTER_PRONOUN)
+        yield Segment(" ", prime[-1].span)
     yield from target_segments(template)

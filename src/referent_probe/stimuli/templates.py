@@ -12,7 +12,7 @@ import random
 import re
 import shlex
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
@@ -123,7 +123,7 @@ class StimulusSet:
 
     name: str
     sha256: str
-    pairs: tuple[Pair, ...]
+    pairs: tuple[Pair, ...] = field(repr=False)  # hundreds of sentences
 
 
 def load_stimuli(source: str | Path = "builtin", password: str | None = None) -> StimulusSet:

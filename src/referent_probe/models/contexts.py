@@ -1,0 +1,212 @@
+"""Read many token sequences, computing once what they begin with, and go on from each of them.
+
+Rows of unlike length end together: their keys and values are padded at the left, and a mask hides the padding, so
+that one pass goes on behind all of them. What is read is padded at the right, where causal attention needs no mask.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from referent_probe.models.load import LoadedModel
+from referent_probe.models.memory import is_out_of_memory
+from referent_probe.models.prefix import empty_cache, prefix_cache, seen
+
+_Result = TypeVar("_Result")
+
+_ROWS = 16
+"""Sequences in one pass: enough to keep a few cores busy, few enough to hold the keys and values of."""
+
+_SHORT_ROWS = 64
+"""Continuations in one pass, where nothing is held: each is a token or two, so that reading the weights costs most."""
+
+_NEAR = 8
+"""Beginnings that differ by no more tokens than this count as one: a few tokens are cheaper computed twice."""
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """Token sequences that a model has read.
+
+    Attributes:
+        keys: Per block, keys [n, key-value heads, L, d_head]; all rows end at L.
+        values: Per block, values, same shape.
+        padding: How many of a row's first positions hold nothing, n numbers.
+        logits: Next-token logits behind each row [n, vocabulary], unwarped.
+    """
+
+    keys: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
+    padding: tuple[int, ...]
+    logits: Tensor
+
+    def take(self, rows: Sequence[int]) -> "Contexts":
+        """These rows, in this order; a row may come twice."""
+        chosen = torch.as_tensor(list(rows), device=self.logits.device)
+        padding = [self.padding[row] for row in rows]
+        start = min(padding)  # padding in all of them
+
+        def of(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            return tuple(tensor[:, :, start:].index_select(0, chosen) for tensor in tensors)
+
+        padding = [n - start for n in padding]
+        return Contexts(of(self.keys), of(self.values), tuple(padding), self.logits.index_select(0, chosen))
+
+
+def read(model: LoadedModel, sequences: Sequence[Sequence[int]]) -> Contexts:
+    """Read token sequences, sharing passes over what they begin with.
+
+    The order of the sequences changes nothing; their company changes logits by rounding.
+
+    Args:
+        model: Loaded model.
+        sequences: Token ids, one token or more each.
+
+    Returns:
+        One row a sequence, in their order.
+
+    Raises:
+        ValueError: There is no sequence, or an empty one.
+        CacheLostError: The model does not hand keys and values on.
+
+    Example:
+        14 prompts of 120 tokens, all alike for 60 tokens and in pairs for 105, cost 60 + 7 * 45 + 14 * 15 = 585
+        tokens instead of 1,680.
+    """
+    wanted = [tuple(ids) for ids in sequences]
+    if not wanted or not all(wanted):
+        raise ValueError("no sequence to read, or an empty one")
+    distinct = sorted(set(wanted))
+    stems = _stems(distinct)
+    bases = sorted(set(stems))
+    root = bases[0][: _shared(bases[0], bases[-1])]
+    if len(bases) > 1 and root == bases[0]:  # each must go on from the root by a token or more
+        root = root[:-1]
+    if not root:
+        found = go_on(model, None, [0] * len(distinct), distinct)
+    else:
+        base = go_on(model, None, [0], [root])
+        if bases != [root]:
+            base = go_on(model, base, [0] * len(bases), [stem[len(root) :] for stem in bases])
+        tails = [ids[len(stem) :] for ids, stem in zip(distinct, stems, strict=True)]
+        found = go_on(model, base, [bases.index(stem) for stem in stems], tails)
+    return found if wanted == distinct else found.take([distinct.index(ids) for ids in wanted])
+
+
+def go_on(
+    model: LoadedModel, contexts: Contexts | None, rows: Sequence[int], tails: Sequence[Sequence[int]]
+) -> Contexts:
+    """Read on behind contexts.
+
+    Args:
+        model: Loaded model.
+        contexts: What was read before; None for nothing.
+        rows: Behind which row each tail follows.
+        tails: Token ids, one or more each.
+
+    Returns:
+        One row a tail.
+    """
+    parts = _in_chunks(lambda c: _pass(model, contexts, rows[c], tails[c], keep=True), len(tails), _ROWS)
+    if len(parts) == 1:
+        return parts[0]
+    length = max(part.keys[0].shape[2] for part in parts)
+
+    def of(name: str, block: int) -> Tensor:
+        tensors = [getattr(part, name)[block] for part in parts]
+        return torch.cat([pad(tensor, (0, 0, length - tensor.shape[2], 0)) for tensor in tensors])
+
+    blocks = range(len(parts[0].keys))
+    return Contexts(
+        keys=tuple(of("keys", block) for block in blocks),
+        values=tuple(of("values", block) for block in blocks),
+        padding=tuple(n + length - part.keys[0].shape[2] for part in parts for n in part.padding),
+        logits=torch.cat([part.logits for part in parts]),
+    )
+
+
+def logits_behind(
+    model: LoadedModel, contexts: Contexts, rows: Sequence[int], tails: Sequence[Sequence[int]]
+) -> Tensor:
+    """Next-token logits [n, vocabulary] behind tails, which are read as in `go_on` and not kept."""
+    parts = _in_chunks(lambda c: _pass(model, contexts, rows[c], tails[c], keep=False).logits, len(tails), _SHORT_ROWS)
+    return torch.cat(parts)
+
+
+def _in_chunks(run: Callable[[slice], _Result], n: int, size: int) -> list[_Result]:
+    """Runs 0..n in chunks of some size; one that does not fit into memory is halved."""
+    results, waiting = [], [slice(i, min(i + size, n)) for i in range(0, n, size)]
+    while waiting:
+        chunk = waiting.pop(0)
+        try:
+            results.append(run(chunk))
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error) or chunk.stop - chunk.start == 1:
+                raise
+            middle = (chunk.start + chunk.stop) // 2
+            waiting[:0] = [slice(chunk.start, middle), slice(middle, chunk.stop)]
+    return results
+
+
+def _pass(
+    model: LoadedModel, contexts: Contexts | None, rows: Sequence[int], tails: Sequence[Sequence[int]], *, keep: bool
+) -> Contexts:
+    device, n_blocks = model.device, len(model.bridge.blocks)
+    lengths = torch.tensor([len(tail) for tail in tails], device=device)
+    longest = int(lengths.max())
+    ids = torch.tensor([[*tail, *[tail[-1]] * (longest - len(tail))] for tail in tails], device=device)
+    if contexts is None:
+        cache, padding, before = empty_cache(n_blocks), torch.zeros_like(lengths), 0
+    else:
+        before = contexts.keys[0].shape[2]
+        chosen = torch.as_tensor(list(rows), device=device)
+        cache = prefix_cache(contexts.keys, contexts.values, before, rows=chosen, keep=keep)
+        padding = torch.tensor(contexts.padding, device=device)[chosen]
+    positions = before - padding[:, None] + torch.arange(longest, device=device)
+    mask = torch.arange(before + longest, device=device) >= padding[:, None] if bool(padding.any()) else None
+    ends = torch.unique(lengths)  # logits of these positions only: a vocabulary is wide
+    with torch.no_grad():
+        output = model.bridge.original_model(
+            ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=ends - 1,
+        )
+    logits = output.logits[torch.arange(len(ids), device=device), torch.searchsorted(ends, lengths)]
+    if not keep:
+        return Contexts((), (), (), logits)
+    shift = longest - lengths
+    keys, values = (tuple(_end_together(tensor, shift) for tensor in tensors) for tensors in seen(cache))
+    return Contexts(keys, values, tuple((padding + shift).tolist()), logits)
+
+
+def _end_together(tensor: Tensor, shift: Tensor) -> Tensor:
+    """Moves each row [heads, L, d_head] to the right by its shift; what moves out at the end was padding."""
+    if not bool(shift.any()):
+        return tensor
+    source = (torch.arange(tensor.shape[2], device=tensor.device) - shift[:, None]).clamp(min=0)
+    return tensor.gather(2, source[:, None, :, None].expand(-1, tensor.shape[1], -1, tensor.shape[3]))
+
+
+def _shared(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many tokens two sequences begin with alike."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def _stems(distinct: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """For each of the sorted sequences, a proper beginning that it shares with others, the longest but for `_NEAR`."""
+    stems: list[tuple[int, ...]] = []
+    between = [0, *(_shared(a, b) for a, b in pairwise(distinct)), 0]
+    for i, ids in enumerate(distinct):
+        stem = ids[: min(max(between[i], between[i + 1]), len(ids) - 1)]
+        if stems and len(stem) - len(stems[-1]) <= _NEAR and stem[: len(stems[-1])] == stems[-1]:
+            stem = stems[-1]
+        stems.append(stem)
+    return stems

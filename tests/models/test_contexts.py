@@ -1,0 +1,122 @@
+"""Sequences read together, with what they begin with computed once, must come out as each does alone."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from referent_probe.models import contexts as module
+from referent_probe.models.contexts import Contexts, go_on, logits_behind, read
+
+CLOSE = 1e-5
+START, MIDDLE = [7, 8, 9, 10, 11, 12, 13, 14, 15, 16], list(range(20, 32))
+SHAPES = {
+    "one": [START],
+    "one token": [[5]],
+    "nothing shared": [START, MIDDLE, [40, 41]],
+    "all share": [[*START, 3], [*START, 4, 5], [*START, 6, 6, 6]],
+    "shared in two steps": [
+        [*START, *middle, *tail] for middle in (MIDDLE, [*MIDDLE[:4], 50], [60] * 14) for tail in ([3], [4, 5], [3, 9])
+    ],
+    "beginnings of each other": [START[:3], START, [*START, *MIDDLE], [*START, *MIDDLE, 1], [*START, *MIDDLE, 2]],
+    "twice": [START, [*START, 3], START],
+}
+
+
+def loaded(tiny: Any) -> Any:
+    """What of a `LoadedModel` is needed here."""
+
+    class Model:
+        bridge, device = tiny.bridge, "cpu"
+
+    return Model()
+
+
+def alone(tiny: Any, ids: list[int]) -> torch.Tensor:
+    with torch.no_grad():
+        logits: torch.Tensor = tiny.bridge.original_model(torch.tensor([ids])).logits[0, -1]
+    return logits
+
+
+def largest(found: torch.Tensor, wanted: list[torch.Tensor]) -> float:
+    return float((found - torch.stack(wanted)).abs().max())
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_each_comes_out_as_it_does_alone(tiny: Any, shape: str) -> None:
+    sequences = SHAPES[shape]
+    found = read(loaded(tiny), sequences)
+    assert largest(found.logits, [alone(tiny, ids) for ids in sequences]) < CLOSE
+    assert [found.keys[0].shape[2] - pad for pad in found.padding] == [len(ids) for ids in sequences]
+
+
+def test_going_on_behind_rows_of_unlike_length(tiny: Any) -> None:
+    sequences = SHAPES["shared in two steps"] + [START[:2]]
+    model, rows, tails = loaded(tiny), [9, 0, 4, 9], [[3, 1, 2], [9], [4, 4], [70] * 5]
+    before = read(model, sequences)
+    wanted = [alone(tiny, [*sequences[row], *tail]) for row, tail in zip(rows, tails, strict=True)]
+    assert largest(logits_behind(model, before, rows, tails), wanted) < CLOSE
+    after = go_on(model, before, rows, tails)
+    assert largest(after.logits, wanted) < CLOSE
+    further = [alone(tiny, [*sequences[row], *tail, 33]) for row, tail in zip(rows, tails, strict=True)]
+    assert largest(logits_behind(model, after, range(4), [[33]] * 4), further) < CLOSE
+    swapped = after.take([3, 0])
+    assert largest(logits_behind(model, swapped, [0, 1], [[33]] * 2), [further[3], further[0]]) < CLOSE
+    assert largest(read(model, sequences).logits, list(before.logits)) == 0  # nothing was changed by going on
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_chunks_change_rounding_only(tiny: Any, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    sequences = SHAPES["shared in two steps"]
+    whole = read(loaded(tiny), sequences)
+    monkeypatch.setattr(module, "_ROWS", rows)
+    monkeypatch.setattr(module, "_SHORT_ROWS", rows)
+    assert largest(read(loaded(tiny), sequences).logits, list(whole.logits)) < CLOSE
+
+
+def test_order_changes_no_bit(tiny: Any) -> None:
+    sequences = SHAPES["shared in two steps"] + SHAPES["all share"]
+    found, turned = read(loaded(tiny), sequences), read(loaded(tiny), sequences[::-1])
+    assert torch.equal(found.logits, turned.logits.flip(0))
+
+
+def test_what_is_shared_is_computed_once(tiny_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """14 prompts of 120 tokens, all alike for 60 and in pairs for 105: 60 + 7 * 45 + 14 * 15 tokens."""
+    tiny = tiny_model("llama")
+    counted = []
+    network = tiny.bridge.original_model
+    forward = type(network).forward
+    monkeypatch.setattr(
+        type(network),
+        "forward",
+        lambda self, ids, **named: (counted.append(ids.numel()), forward(self, ids, **named))[1],
+    )
+    sequences = [[1] * 60 + [2 + i] * 45 + [10 + j] * 15 for i in range(7) for j in range(2)]
+    assert largest(read(loaded(tiny), sequences).logits, [alone(tiny, ids) for ids in sequences]) < CLOSE
+    assert counted[:3] == [60, 7 * 45, 14 * 15]
+
+
+def test_a_chunk_that_does_not_fit_is_halved(tiny_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = tiny_model("llama")
+    once, tried = module._pass, []
+
+    def tight(*args: Any, **named: Any) -> Contexts:
+        tried.append(len(args[3]))
+        if len(args[3]) > 2:
+            raise torch.OutOfMemoryError("too much")
+        return once(*args, **named)
+
+    monkeypatch.setattr(module, "_pass", tight)
+    sequences = SHAPES["shared in two steps"]
+    found = read(loaded(tiny), sequences)
+    assert largest(found.logits, [alone(tiny, ids) for ids in sequences]) < CLOSE
+    assert max(tried) > 2
+    monkeypatch.setattr(module, "_pass", lambda *args, **named: (_ for _ in ()).throw(RuntimeError("another fault")))
+    with pytest.raises(RuntimeError, match="another fault"):
+        read(loaded(tiny), sequences)
+
+
+@pytest.mark.parametrize("sequences", [[], [[]], [[1], []]])
+def test_nothing_to_read_is_refused(tiny_model: Any, sequences: list[list[int]]) -> None:
+    with pytest.raises(ValueError, match="no sequence to read, or an empty one"):
+        read(loaded(tiny_model("llama")), sequences)
