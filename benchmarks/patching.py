@@ -22,7 +22,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from referent_probe import cli
+from referent_probe import cli, cli_options
 from referent_probe.analysis.inference import generator
 from referent_probe.mechanism.contrasts import Contrast, build_contrasts
 from referent_probe.models.load import LoadedModel, load_model
@@ -168,10 +168,10 @@ def measure(model: LoadedModel, contrast: Contrast, name: str, patches: list[Pat
 
 
 def main(
-    model: cli.ModelOption = cli.DEFAULT_MODEL,
+    model: cli_options.ModelOption = cli_options.DEFAULT_MODEL,
     cells: Annotated[int, typer.Option("--cells", min=2, help="Cells that TransformerLens runs, a sweep.")] = 10,
-    seed: cli.SeedOption = 0,
-    device: cli.DeviceOption = "auto",
+    seed: cli_options.SeedOption = 0,
+    device: cli_options.DeviceOption = "auto",
 ) -> None:
     """Compare patched sweeps with TransformerLens' generic_activation_patch on the same cells."""
     loaded = load_model(model, device=device)

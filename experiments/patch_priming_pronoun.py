@@ -8,27 +8,27 @@ head's output at the target slot in both directions, reads attention and direct 
 for a few pairs sweeps the residual stream by layer and span.
 """
 
-from referent_probe import cli
+from referent_probe import cli, cli_options
 from referent_probe.priming_pronoun import Settings
 
 
 def main(
-    model: cli.ModelOption = cli.DEFAULT_MODEL,
-    stimuli: cli.StimuliOption = "builtin",
-    password: cli.PasswordOption = None,
-    pairs: cli.PairsOption = 8,
-    flow_pairs: cli.FlowPairsOption = 2,
-    prompts: cli.PromptsOption = None,
-    out: cli.OutOption = None,
-    seed: cli.SeedOption = 0,
-    device: cli.DeviceOption = "auto",
-    dtype: cli.DtypeOption = "float32",
-    revision: cli.RevisionOption = None,
-    smallest_share: cli.SmallestOption = 0.01,
-    csv: cli.CsvOption = False,
-    config: cli.ConfigOption = None,
-    as_json: cli.JsonOption = False,
-    quiet: cli.QuietOption = False,
+    model: cli_options.ModelOption = cli_options.DEFAULT_MODEL,
+    stimuli: cli_options.StimuliOption = "builtin",
+    password: cli_options.PasswordOption = None,
+    pairs: cli_options.PairsOption = 8,
+    flow_pairs: cli_options.FlowPairsOption = 2,
+    prompts: cli_options.PromptsOption = None,
+    out: cli_options.OutOption = None,
+    seed: cli_options.SeedOption = 0,
+    device: cli_options.DeviceOption = "auto",
+    dtype: cli_options.DtypeOption = "float32",
+    revision: cli_options.RevisionOption = None,
+    smallest_share: cli_options.SmallestOption = 0.01,
+    csv: cli_options.CsvOption = False,
+    config: cli_options.ConfigOption = None,
+    as_json: cli_options.JsonOption = False,
+    quiet: cli_options.QuietOption = False,
 ) -> None:
     """Patch every head at the target slot, and say which ones carry the priming pronoun into the answer."""
     settings = Settings(

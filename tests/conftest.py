@@ -61,7 +61,7 @@ def make_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., An
     sentences = [f'"{word}" {word} {word}' for word in PRONOUNS for _ in range(20)] + [
         "The baker told the guest that she had lost the keys.",
         "The guest thanked the baker because he was kind to them.",
-        'Text: the guest saw BLANK. Words: "her" or "him"',
+        'Is BLANK "her" or "him"? The word is "him"',
     ]
 
     @cache

@@ -5,17 +5,17 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from referent_probe.cli_config import read_config
 from referent_probe.cli_guard import OutputError, guarded
+from referent_probe.cli_measure import measure
 from referent_probe.cli_models import doctor, models_app
+from referent_probe.cli_options import SECONDS_BETWEEN_LINES, PasswordOption, PromptsOption, StimuliOption
 from referent_probe.errors import ReferentProbeError
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from referent_probe.models.load import LoadedModel
     from referent_probe.priming_pronoun import Finished, Settings
 
-DEFAULT_MODEL = "smollm2-135m-instruct"
 FEWEST_COLUMNS = 80
-SECONDS_BETWEEN_LINES = 30  # where no progress bar can be drawn
 
 app = typer.Typer(
     help="Which heads carry another person's pronoun into a language model's answer?",
@@ -39,38 +37,7 @@ stimuli_app = typer.Typer(help="Look at sentences and check files of one's own."
 app.add_typer(stimuli_app, name="stimuli")
 app.add_typer(models_app, name="models")
 app.command("doctor")(doctor)
-
-
-ModelOption = Annotated[str, typer.Option("--model", help="Packaged model, folder, GGUF file or Hub id.")]
-StimuliOption = Annotated[str, typer.Option("--stimuli", help="builtin, a TSV file, or WinoPron's zip.")]
-PasswordOption = Annotated[
-    str | None, typer.Option("--password", help="Of an encrypted zip; WinoPron's published one is tried first.")
-]
-PairsOption = Annotated[int, typer.Option("--pairs", help="Pairs, drawn by seed and spread over occupations.")]
-FlowPairsOption = Annotated[
-    int, typer.Option("--flow-pairs", help="Of these, pairs for the layer x span map (the slow part).")
-]
-PromptsOption = Annotated[Path | None, typer.Option("--prompts", help="TOML file with your own wording.")]
-OutOption = Annotated[
-    Path | None,
-    typer.Option("--out", help="Run folder; by default under runs/, by model, stimuli, pairs, seed."),
-]
-SeedOption = Annotated[int, typer.Option("--seed", help="Of every draw.")]
-DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1, …")]
-DtypeOption = Annotated[
-    Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="Of the weights; float32 is exact.")
-]
-RevisionOption = Annotated[str | None, typer.Option("--revision", help="Branch, tag or commit of a Hub model.")]
-SmallestOption = Annotated[
-    float, typer.Option("--smallest-share", help="Smallest effect of interest, as a share of the total effect.")
-]
-CsvOption = Annotated[bool, typer.Option("--csv", help="Write the tables as CSV too.")]
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option("--config", help="TOML file with any of these options.", callback=read_config, is_eager=True),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and nothing else, on stdout.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Print only errors.")]
+app.command("measure")(measure)
 
 
 def show_job(settings: "Settings", *, as_json: bool, quiet: bool) -> None:

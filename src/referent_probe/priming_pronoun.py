@@ -157,7 +157,7 @@ def patch_priming_pronoun(
         "stimuli": about["stimuli"],
         "pairs": [pair.id for pair in pairs],
         "flow_pairs": settings.flow_pairs,
-        "wording": _wording(wording),
+        "wording": wording_as_dict(wording),
         "seed": settings.seed,
         "smallest_share": settings.smallest_share,
         "threads": torch.get_num_threads(),
@@ -243,7 +243,19 @@ def _draw(summary: dict[str, Any], tables: dict[str, pd.DataFrame], effects: dic
 
 
 def _manifest(model: "LoadedModel", tables: dict[str, pd.DataFrame], measured: pd.DataFrame) -> dict[str, Any]:
+    return model_manifest(model) | {
+        "batch": "both prompts of one contrast",
+        # Above 0 memory ran out and batches were halved: values then agree to 1e-4, not to the byte.
+        "batch_halvings": int(measured["halvings"].fillna(0).sum()),
+        "sampling": "none: log-probabilities of the next token, temperature 1, no top-k, no other processor",
+        "counts": {name: len(table) for name, table in tables.items()},
+    }
+
+
+def model_manifest(model: "LoadedModel") -> dict[str, Any]:
+    """What a manifest says of the model: where it came from, tokenizer, quirks, precision, checks at load."""
     backend = getattr(model.tokenizer, "backend_tokenizer", None)
+    template = model.tokenizer.chat_template
     return {
         "model": {
             "name": model.source.name,
@@ -254,22 +266,16 @@ def _manifest(model: "LoadedModel", tables: dict[str, pd.DataFrame], measured: p
             "heads": model.n_heads,
         },
         "tokenizer_sha256": None if backend is None else _sha256(backend.to_str()),
-        "chat_template_sha256": None
-        if model.tokenizer.chat_template is None
-        else _sha256(str(model.tokenizer.chat_template)),
+        "chat_template_sha256": None if template is None else _sha256(str(template)),
         "quirks": model.quirks.as_dict(),
         "dtype": model.dtype,
         "device": model.device,
-        "batch": "both prompts of one contrast",
-        # Above 0 memory ran out and batches were halved: values then agree to 1e-4, not to the byte.
-        "batch_halvings": int(measured["halvings"].fillna(0).sum()),
-        "sampling": "none: log-probabilities of the next token, temperature 1, no top-k, no other processor",
         "load_checks": model.checks.as_dict(),
-        "counts": {name: len(table) for name, table in tables.items()},
     }
 
 
-def _wording(wording: PromptWording) -> dict[str, str]:
+def wording_as_dict(wording: PromptWording) -> dict[str, str]:
+    """A wording for a run's configuration."""
     return {"name": wording.name, "system": wording.system, "user": wording.user, "prefill": wording.prefill}
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from referent_probe.models import contexts as module
-from referent_probe.models.contexts import Contexts, go_on, logits_behind, read
+from referent_probe.models.contexts import Contexts, go_on, log_probabilities, logits_behind, read
 
 CLOSE = 1e-5
 START, MIDDLE = [7, 8, 9, 10, 11, 12, 13, 14, 15, 16], list(range(20, 32))
@@ -65,12 +65,24 @@ def test_going_on_behind_rows_of_unlike_length(tiny: Any) -> None:
     assert largest(read(model, sequences).logits, list(before.logits)) == 0  # nothing was changed by going on
 
 
+def test_log_probabilities_of_tails_token_by_token(tiny: Any) -> None:
+    sequences = [START, [*START, *MIDDLE], START[:4]]
+    model, rows, tails = loaded(tiny), [1, 0, 2, 1], [[3, 1, 2], [9], [4, 4], [70] * 5]
+    found = log_probabilities(model, read(model, sequences), rows, tails)
+    for row, tail, log_p in zip(rows, tails, found, strict=True):
+        wanted = [
+            float(alone(tiny, [*sequences[row], *tail[:i]]).double().log_softmax(-1)[token])
+            for i, token in enumerate(tail)
+        ]
+        assert log_p.tolist() == pytest.approx(wanted, abs=CLOSE)
+
+
 @pytest.mark.parametrize("rows", [1, 2, 5])
 def test_chunks_change_rounding_only(tiny: Any, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     sequences = SHAPES["shared in two steps"]
     whole = read(loaded(tiny), sequences)
-    monkeypatch.setattr(module, "_ROWS", rows)
-    monkeypatch.setattr(module, "_SHORT_ROWS", rows)
+    monkeypatch.setattr(module, "ROWS", rows)
+    monkeypatch.setattr(module, "SHORT_ROWS", rows)
     assert largest(read(loaded(tiny), sequences).logits, list(whole.logits)) < CLOSE
 
 

@@ -84,9 +84,9 @@ class TestPrompts:
     ) -> None:
         tokenizer = make_tokenizer(template)
         encoded = encode(prompt(), tokenizer, with_template(PLAIN, tokenizer))
-        assert encoded.text.endswith(f'{ending}BLANK is "')
+        assert encoded.text.endswith(f'{ending}The word is "')
         assert text_of(encoded, Span.FORMAT).endswith(ending)
-        assert text_of(encoded, Span.PREFILL).strip() == "BLANK is"
+        assert text_of(encoded, Span.PREFILL).strip() == "The word is"
         assert text_of(encoded, Span.PRIMING_PRONOUN) == " she"
         assert tokenizer.decode([answer_token(encoded, "she", tokenizer)]) == "she"
 
@@ -130,5 +130,5 @@ class TestPrompts:
         encoded = encode(prompt(), tokenizer, Quirks(prefill=False))
         whole = encode(prompt(), tokenizer)
         assert encoded.positions(Span.PREFILL) == ()
-        assert whole.text == encoded.text + 'BLANK is "'
+        assert whole.text == encoded.text + 'The word is "'
         assert encoded.spans[-1] is Span.TARGET_SLOT

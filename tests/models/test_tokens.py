@@ -106,8 +106,8 @@ class TestSpans:
             Span.TARGET_REST: "The told the that could pay.",
             Span.OPTION_FEMININE: "she",
             Span.OPTION_MASCULINE: "he",
-            Span.FORMAT: 'Words: "" or ""<|end|>\n<|turn|>assistant',
-            Span.PREFILL: "BLANK is",
+            Span.FORMAT: 'Is BLANK "" or ""?<|end|>\n<|turn|>assistant',
+            Span.PREFILL: "The word is",
             Span.TARGET_SLOT: '"',
         }
 
@@ -145,7 +145,7 @@ class TestSpans:
             assert at == tuple(range(at[0], at[-1] + 1))
             assert before(encoded, at[0]).endswith(preceding)
         (option,) = encoded.positions(Span.OPTION_FEMININE)
-        assert before(encoded, option).endswith('Words: "he" or "')
+        assert before(encoded, option).endswith('Is BLANK "he" or "')
 
     def test_a_role_may_be_split_into_many_tokens(self, tokenizer: Any) -> None:
         encoded = encode(prompt("otorhinolaryngologist", "vice-chancellor"), tokenizer)
@@ -285,7 +285,7 @@ class TestRendering:
         tokenizer = make_tokenizer(None)
         encoded = encode(prompt(), tokenizer)
         question = encoded.text.removeprefix(f"{INSTRUCTION}\n\nText: ")
-        assert question.endswith('Words: "he" or "she"\nBLANK is "')
+        assert question.endswith('Is BLANK "he" or "she"?\nThe word is "')
         assert encoded.ids[0] == tokenizer.bos_token_id
         assert encoded.ids.count(tokenizer.bos_token_id) == 1
         assert (encoded.spans[0], encoded.pieces[0]) == (Span.INSTRUCTION, "")
@@ -330,7 +330,7 @@ class TestAnswerToken:
         encoded = encode(prompt(), tokenizer)
         token = answer_token(encoded, answer, tokenizer)
         assert token == tokenizer.convert_tokens_to_ids(answer)
-        assert tokenizer.decode([*encoded.ids, token]).endswith(f'BLANK is "{answer}')
+        assert tokenizer.decode([*encoded.ids, token]).endswith(f'The word is "{answer}')
 
     def test_a_leading_space_makes_another_token(self, make_tokenizer: Callable[..., Any]) -> None:
         tokenizer = make_tokenizer(CHATML)

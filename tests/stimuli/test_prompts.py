@@ -34,26 +34,26 @@ def test_the_default_prompt_by_hand(pair: Pair) -> None:
         "user",
         "Text: The rower met the tailor to see her torn team jacket mended. "
         "The rower met the tailor to see BLANK sewing machine at work.\n"
-        'Words: "her" or "his"',
+        'Is BLANK "her" or "his"?',
     )
     assert user.segments == (
         Segment("Text: ", Span.INSTRUCTION),
         *prime_segments(partner, ContextSetting.CF),
         Segment(" ", Span.PRIME_AFTER_PRONOUN),
         *target_segments(target),
-        Segment('\nWords: "', Span.FORMAT),
+        Segment('\nIs BLANK "', Span.FORMAT),
         Segment("her", Span.OPTION_FEMININE),
         Segment('" or "', Span.FORMAT),
         Segment("his", Span.OPTION_MASCULINE),
-        Segment('"', Span.FORMAT),
+        Segment('"?', Span.FORMAT),
     )
-    assert prompt.prefill == (Segment('BLANK is "', Span.PREFILL),)
+    assert prompt.prefill == (Segment('The word is "', Span.PREFILL),)
 
 
 def test_without_a_prime_the_passage_is_the_target(pair: Pair) -> None:
     prompt = choice_prompt(*pair.members, ContextSetting.C0, OptionOrder.MASCULINE_FIRST)
     assert prompt.messages[1].text.startswith("Text: " + pair.members[0].text + "\n")
-    assert prompt.messages[1].text.endswith('"his" or "her"')
+    assert prompt.messages[1].text.endswith('"his" or "her"?')
 
 
 def test_options_may_stand_before_the_passage(pair: Pair) -> None:
@@ -95,11 +95,8 @@ def test_segments_spell_the_messages(
     user = braced[0] + "".join(slot + text for slot, text in zip(slots, braced[1:], strict=True))
     prompt = choice_prompt(target, partner, setting, order, PromptWording("any", fixed[0][:1], user, ""))
     first, second = ordered_options(target.case, order)
-    prime = {
-        "c0": "",
-        "cf": partner.filled(FORMS[partner.case].feminine) + " ",
-        "cm": partner.filled(FORMS[partner.case].masculine) + " ",
-    }[setting]
+    prime = "".join(segment.text for segment in prime_segments(partner, setting))
+    prime = prime + " " if prime else ""
     expected = user.format(passage=prime + target.text, option_1=first, option_2=second)
     assert prompt.messages[-1].text == expected
     assert all(segment.text for message in prompt.messages for segment in message.segments)

@@ -5,8 +5,6 @@ as independent. So rows are averaged within their cluster first, and only cluste
 Every function takes the seed of its randomness; nothing here is random by itself.
 """
 
-import hashlib
-import json
 import math
 import warnings
 from collections.abc import Sequence
@@ -16,6 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import DegenerateDataWarning, bootstrap
+
+from referent_probe.randomness import generator as generator
 
 _CHUNK = 4_000_000  # float64 numbers held at a time: 32 MB
 _TIE = 1e-9  # relative; sums of the same numbers in another order differ by less
@@ -55,21 +55,6 @@ class Interval:
         has_interval = math.isfinite(self.low) and math.isfinite(self.high)
         estimate = f"{mean} [{low}, {high}] {self.unit}" if has_interval else f"{mean} {self.unit} (no interval)"
         return f"{estimate}, n = {self.n} {self.n_of}"
-
-
-def generator(seed: int, *labels: str | int) -> np.random.Generator:
-    """A random generator of its own for every seed and list of labels; the same on every machine.
-
-    Work that is keyed by what it is (`"bootstrap"`, a pair's id) draws the same numbers whatever ran before it.
-
-    Example:
-        >>> bool(generator(0, "pairs").random() == generator(0, "pairs").random())
-        True
-        >>> bool(generator(0, "pairs").random() == generator(0, "flips").random())
-        False
-    """
-    key = json.dumps([seed, *labels], default=int)  # default: numpy's integers
-    return np.random.default_rng(int.from_bytes(hashlib.sha256(key.encode()).digest(), "big"))
 
 
 def cluster_means(values: ArrayLike, clusters: Sequence[str | int]) -> NDArray[np.float64]:

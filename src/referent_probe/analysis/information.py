@@ -207,6 +207,7 @@ def rows_with_probability(
 
 
 def pooled_bits(rows: pd.DataFrame, n_resamples: int, seed: int, n_of: str) -> Interval:
+    """Pooled information, in bits, of rows with the columns p, cluster and factor; resampled by cluster."""
     size, feminine = _sums(rows.assign(one=1.0), "one"), _sums(rows, "p")
 
     def statistic(times: NDArray[np.int_]) -> NDArray[np.float64]:

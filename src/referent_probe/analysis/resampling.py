@@ -10,7 +10,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from referent_probe.analysis.inference import Interval, generator
+from referent_probe.analysis.inference import Interval
+from referent_probe.randomness import generator
 
 _CHUNK = 2_000_000  # float64 numbers held at a time: 16 MB
 

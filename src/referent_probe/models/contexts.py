@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
+from transformers.cache_utils import Cache
 
 from referent_probe.models.load import LoadedModel
 from referent_probe.models.memory import is_out_of_memory
@@ -19,10 +22,10 @@ from referent_probe.models.prefix import empty_cache, prefix_cache, seen
 
 _Result = TypeVar("_Result")
 
-_ROWS = 16
+ROWS = 16
 """Sequences in one pass: enough to keep a few cores busy, few enough to hold the keys and values of."""
 
-_SHORT_ROWS = 64
+SHORT_ROWS = 64
 """Continuations in one pass, where nothing is held: each is a token or two, so that reading the weights costs most."""
 
 _NEAR = 8
@@ -84,7 +87,7 @@ def read(model: LoadedModel, sequences: Sequence[Sequence[int]]) -> Contexts:
     distinct = sorted(set(wanted))
     stems = _stems(distinct)
     bases = sorted(set(stems))
-    root = bases[0][: _shared(bases[0], bases[-1])]
+    root = bases[0][: shared_length(bases[0], bases[-1])]
     if len(bases) > 1 and root == bases[0]:  # each must go on from the root by a token or more
         root = root[:-1]
     if not root:
@@ -112,7 +115,7 @@ def go_on(
     Returns:
         One row a tail.
     """
-    parts = _in_chunks(lambda c: _pass(model, contexts, rows[c], tails[c], keep=True), len(tails), _ROWS)
+    parts = _in_chunks(lambda c: _pass(model, contexts, rows[c], tails[c], keep=True), len(tails), ROWS)
     if len(parts) == 1:
         return parts[0]
     length = max(part.keys[0].shape[2] for part in parts)
@@ -134,8 +137,44 @@ def logits_behind(
     model: LoadedModel, contexts: Contexts, rows: Sequence[int], tails: Sequence[Sequence[int]]
 ) -> Tensor:
     """Next-token logits [n, vocabulary] behind tails, which are read as in `go_on` and not kept."""
-    parts = _in_chunks(lambda c: _pass(model, contexts, rows[c], tails[c], keep=False).logits, len(tails), _SHORT_ROWS)
+    parts = _in_chunks(lambda c: _pass(model, contexts, rows[c], tails[c], keep=False).logits, len(tails), SHORT_ROWS)
     return torch.cat(parts)
+
+
+def log_probabilities(
+    model: LoadedModel, contexts: Contexts, rows: Sequence[int], tails: Sequence[Sequence[int]]
+) -> list[NDArray[np.float64]]:
+    """Log-probability of each token of each tail, given all before it, in nats; unwarped, temperature 1.
+
+    Args:
+        model: Loaded model.
+        contexts: What was read before.
+        rows: Behind which row each tail follows.
+        tails: Token ids, one or more each.
+
+    Returns:
+        One array a tail, as long as it.
+
+    Example:
+        `log_probabilities(model, contexts, [0], [(17, 4)])[0].sum()` is the log-probability of both tokens in a row.
+    """
+
+    def score(chunk: slice) -> list[NDArray[np.float64]]:
+        some, which = tails[chunk], rows[chunk]
+        firsts = contexts.logits[list(which)].double().log_softmax(-1)
+        found = [[float(first[tail[0]])] for first, tail in zip(firsts, some, strict=True)]
+        longer = [i for i, tail in enumerate(some) if len(tail) > 1]
+        if longer:
+            begun = [some[i][:-1] for i in longer]
+            wanted = torch.arange(max(map(len, begun)), device=model.device)
+            logits, _, _ = _forward(model, contexts, [which[i] for i in longer], begun, wanted, keep=False)
+            for row, i in zip(logits, longer, strict=True):
+                rest = torch.tensor(some[i][1:], device=model.device)[:, None]
+                log_p = row[: len(rest)].double().log_softmax(-1).gather(1, rest)[:, 0]
+                found[i] += log_p.tolist()
+        return [np.array(numbers) for numbers in found]
+
+    return [array for part in _in_chunks(score, len(tails), ROWS) for array in part]
 
 
 def _in_chunks(run: Callable[[slice], _Result], n: int, size: int) -> list[_Result]:
@@ -156,35 +195,47 @@ def _in_chunks(run: Callable[[slice], _Result], n: int, size: int) -> list[_Resu
 def _pass(
     model: LoadedModel, contexts: Contexts | None, rows: Sequence[int], tails: Sequence[Sequence[int]], *, keep: bool
 ) -> Contexts:
-    device, n_blocks = model.device, len(model.bridge.blocks)
-    lengths = torch.tensor([len(tail) for tail in tails], device=device)
-    longest = int(lengths.max())
+    lengths = torch.tensor([len(tail) for tail in tails], device=model.device)
+    ends = torch.unique(lengths)  # logits of these positions only: a vocabulary is wide
+    every, padding, cache = _forward(model, contexts, rows, tails, ends - 1, keep=keep)
+    logits = every[torch.arange(len(tails), device=model.device), torch.searchsorted(ends, lengths)]
+    if not keep:
+        return Contexts((), (), (), logits)
+    shift = lengths.max() - lengths
+    keys, values = (tuple(_end_together(tensor, shift) for tensor in tensors) for tensors in seen(cache))
+    return Contexts(keys, values, tuple((padding + shift).tolist()), logits)
+
+
+def _forward(
+    model: LoadedModel,
+    contexts: Contexts | None,
+    rows: Sequence[int],
+    tails: Sequence[Sequence[int]],
+    wanted: Tensor,
+    *,
+    keep: bool,
+) -> tuple[Tensor, Tensor, Cache]:
+    """Logits [n, wanted, vocabulary] at the wanted positions of the tails, the rows' padding, and the cache."""
+    device, longest = model.device, max(len(tail) for tail in tails)
     ids = torch.tensor([[*tail, *[tail[-1]] * (longest - len(tail))] for tail in tails], device=device)
     if contexts is None:
-        cache, padding, before = empty_cache(n_blocks), torch.zeros_like(lengths), 0
+        cache, before = empty_cache(len(model.bridge.blocks)), 0
+        padding = torch.zeros(len(ids), dtype=torch.long, device=device)
     else:
         before = contexts.keys[0].shape[2]
         chosen = torch.as_tensor(list(rows), device=device)
         cache = prefix_cache(contexts.keys, contexts.values, before, rows=chosen, keep=keep)
         padding = torch.tensor(contexts.padding, device=device)[chosen]
-    positions = before - padding[:, None] + torch.arange(longest, device=device)
-    mask = torch.arange(before + longest, device=device) >= padding[:, None] if bool(padding.any()) else None
-    ends = torch.unique(lengths)  # logits of these positions only: a vocabulary is wide
     with torch.no_grad():
-        output = model.bridge.original_model(
+        logits: Tensor = model.bridge.original_model(
             ids,
-            attention_mask=mask,
-            position_ids=positions,
+            attention_mask=torch.arange(before + longest, device=device) >= padding[:, None] if padding.any() else None,
+            position_ids=before - padding[:, None] + torch.arange(longest, device=device),
             past_key_values=cache,
             use_cache=True,
-            logits_to_keep=ends - 1,
-        )
-    logits = output.logits[torch.arange(len(ids), device=device), torch.searchsorted(ends, lengths)]
-    if not keep:
-        return Contexts((), (), (), logits)
-    shift = longest - lengths
-    keys, values = (tuple(_end_together(tensor, shift) for tensor in tensors) for tensors in seen(cache))
-    return Contexts(keys, values, tuple((padding + shift).tolist()), logits)
+            logits_to_keep=wanted,
+        ).logits
+    return logits, padding, cache
 
 
 def _end_together(tensor: Tensor, shift: Tensor) -> Tensor:
@@ -195,15 +246,19 @@ def _end_together(tensor: Tensor, shift: Tensor) -> Tensor:
     return tensor.gather(2, source[:, None, :, None].expand(-1, tensor.shape[1], -1, tensor.shape[3]))
 
 
-def _shared(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many tokens two sequences begin with alike."""
+def shared_length(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many tokens two sequences begin with alike.
+
+    >>> shared_length([1, 2, 3], [1, 2, 4])
+    2
+    """
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _stems(distinct: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """For each of the sorted sequences, a proper beginning that it shares with others, the longest but for `_NEAR`."""
     stems: list[tuple[int, ...]] = []
-    between = [0, *(_shared(a, b) for a, b in pairwise(distinct)), 0]
+    between = [0, *(shared_length(a, b) for a, b in pairwise(distinct)), 0]
     for i, ids in enumerate(distinct):
         stem = ids[: min(max(between[i], between[i + 1]), len(ids) - 1)]
         if stems and len(stem) - len(stems[-1]) <= _NEAR and stem[: len(stems[-1])] == stems[-1]:

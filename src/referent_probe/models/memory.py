@@ -32,6 +32,17 @@ def pass_bytes(bridge: Any, *, tokens: int, keys: int, prefixes: int, prefix: in
     return (tokens * per_token + prefixes * per_prefix) * element
 
 
+def cache_bytes(bridge: Any, *, rows: int, positions: int) -> int:
+    """Bytes of the keys and values of so many rows, in all blocks.
+
+    Example:
+        On SmolLM2 (30 blocks, 3 key-value heads of 64) 21 prompts of 130 tokens take 120 MB.
+    """
+    cfg = bridge.cfg
+    heads = int(getattr(cfg, "n_key_value_heads", None) or cfg.n_heads)
+    return 2 * int(cfg.n_layers) * heads * int(cfg.d_head) * rows * positions * torch.finfo(cfg.dtype).bits // 8
+
+
 def available_bytes(device: str) -> int:
     """Free memory of a device."""
     where = torch.device(device)

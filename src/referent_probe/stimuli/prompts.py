@@ -72,8 +72,8 @@ DEFAULT_WORDING = PromptWording(
         "two words belongs in the gap. Read the whole text, then answer with one of the two words and with no other "
         "word."
     ),
-    user='Text: {passage}\nWords: "{option_1}" or "{option_2}"',
-    prefill='BLANK is "',
+    user='Text: {passage}\nIs BLANK "{option_1}" or "{option_2}"?',
+    prefill='The word is "',
 )
 
 
@@ -160,7 +160,7 @@ def choice_prompt(
         The prompt; with the default wording, the setting `cf` and the order `mf`, its user turn reads
 
             Text: The baker told the guest that she was tired. The baker told the guest that BLANK could pay.
-            Words: "he" or "she"
+            Is BLANK "he" or "she"?
     """
     system = (Message("system", (Segment(wording.system, Span.INSTRUCTION),)),) if wording.system else ()
     user = Message("user", tuple(_user_segments(template, partner, setting, order, wording)))

@@ -1,0 +1,116 @@
+"""Finished measurement runs as an analysis takes them: read, checked, and fit to stand beside each other."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from referent_probe.errors import RunError
+from referent_probe.records import MEASUREMENT, conform
+from referent_probe.store import open_run
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedRun:
+    """A finished measurement.
+
+    Attributes:
+        folder: Its run folder.
+        model: Name for tables, unlike that of any other run of the analysis.
+        config: As it was measured: `stimuli`, `model`, `pairs`, `temperature`, ….
+        sha256: Of its manifest, which holds the hashes of all tables.
+        tables: By the names of `records.MEASUREMENT`.
+    """
+
+    folder: Path
+    model: str
+    config: Mapping[str, Any]
+    sha256: str
+    tables: Mapping[str, pd.DataFrame]
+
+    @property
+    def stimuli(self) -> Mapping[str, Any]:
+        """`name`, `sha256` and `n_pairs_available` of the stimuli set."""
+        found: Mapping[str, Any] = self.config["stimuli"]
+        return found
+
+
+def read_runs(folders: Sequence[Path]) -> tuple[FinishedRun, ...]:
+    """Finished measurements of one stimuli set, in the order given.
+
+    Raises:
+        RunError: No folder, one given twice, one that is no finished measurement or is damaged, or different stimuli.
+    """
+    if not folders:
+        raise RunError("no run to analyse: give the folder of a finished measurement")
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise RunError(f"a run is given twice among {', '.join(map(repr, map(str, folders)))}: give each once")
+    runs = [read_run(folder) for folder in folders]
+    first = runs[0]
+    for run in runs[1:]:
+        if run.stimuli["sha256"] != first.stimuli["sha256"]:
+            one, other = (f"{str(x.folder)!r} has {_stimuli(x)}" for x in (first, run))
+            raise RunError(f"runs of different stimuli: {one}, {other}; analyse each by itself")
+    names = Counter(run.model for run in runs)
+    named = [replace(r, model=f"{r.model} ({r.folder.name})") if names[r.model] > 1 else r for r in runs]
+    again = Counter(run.model for run in named)
+    return tuple(replace(r, model=f"{r.model} {i}") if again[r.model] > 1 else r for i, r in enumerate(named, start=1))
+
+
+def read_run(folder: Path) -> FinishedRun:
+    """A finished measurement from its folder, every byte of it as it was written.
+
+    Raises:
+        RunError: The folder is not there, is no measurement, is not finished or is damaged.
+    """
+    if not (folder / "config.json").is_file():
+        raise RunError(f"{str(folder)!r} is no run folder: give one that `referent-probe measure` has written")
+    config = _read(folder / "config.json")
+    if config.get("job") != "measure":
+        raise RunError(f"{str(folder)!r} is a run of {config.get('job')!r}, not of 'measure': give a measurement")
+    if not (folder / "manifest.json").is_file():
+        raise RunError(
+            f"the measurement in {str(folder)!r} is not finished: give the same `referent-probe measure` command "
+            "again, it goes on where it was"
+        )
+    open_run(folder, config, MEASUREMENT)  # every file is as its hash says
+    try:
+        manifest_is_of_config = _read(folder / "manifest.json")["config"] == config
+        name = str(config["model"]["name"])
+        complete = {"name", "sha256", "n_pairs_available"} <= set(config["stimuli"]) and {
+            "pairs",
+            "temperature",
+        } <= set(config)
+    except (KeyError, TypeError) as error:
+        raise RunError(f"{str(folder)!r} is damaged ({error!r} is missing): measure it again") from error
+    if not (manifest_is_of_config and complete):
+        raise RunError(f"{str(folder)!r} is damaged (config.json is not the manifest's): measure it again")
+    tables = {table: _table(folder, table) for table in MEASUREMENT if (folder / f"{table}.parquet").is_file()}
+    sha256 = hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
+    return FinishedRun(folder, name, config, sha256, tables)
+
+
+def _table(folder: Path, name: str) -> pd.DataFrame:
+    try:
+        return conform(name, pd.read_parquet(folder / f"{name}.parquet"))
+    except (OSError, ValueError) as error:  # pyarrow's errors are among them
+        raise RunError(f"table {name!r} of {str(folder)!r} cannot be used ({error}): measure it again") from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise RunError(f"{str(path)!r} is damaged ({error}): measure it again") from error
+    if not isinstance(value, dict):
+        raise RunError(f"{str(path)!r} is damaged (no JSON object): measure it again")
+    return value
+
+
+def _stimuli(run: FinishedRun) -> str:
+    return f"{run.stimuli['name']!r} (sha256 {str(run.stimuli['sha256'])[:12]})"

@@ -1,0 +1,271 @@
+"""The behavioural measurement: stimuli x context settings x option orders, exact, from settings to a finished run."""
+
+import json
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from referent_probe.errors import ExactnessError, OptionError, PromptError
+from referent_probe.measured import Measured, read_measured
+from referent_probe.priming_pronoun import LARGEST_DIFFERENCE, Dtype, model_manifest, wording_as_dict
+from referent_probe.records import MEASUREMENT
+from referent_probe.stimuli.primes import ContextSetting
+from referent_probe.stimuli.prompts import DEFAULT_WORDING, choice_prompt, load_wording
+from referent_probe.stimuli.templates import Pair, StimulusSet, draw_pairs, load_stimuli
+from referent_probe.store import Run, check_out, open_run, versions
+
+if TYPE_CHECKING:
+    from referent_probe.measurement.collect import Request
+    from referent_probe.models.load import LoadedModel
+
+TEMPERATURES = (0.3, 0.5, 0.7, 1.0)
+"""At which answers are given, all from the same logits; the primary one is added."""
+
+PARTS = ("joint", "sentences", "comprehension")
+"""What can be left out; the choice prompts cannot."""
+
+
+@dataclass(frozen=True)
+class MeasureSettings:
+    """What to measure; the command line's options, by the same names.
+
+    Attributes:
+        model: A packaged model, a folder, a GGUF file, or a Hub id.
+        stimuli: "builtin", a TSV file, or WinoPron's zip.
+        password: Of an encrypted zip; WinoPron's published one is tried first.
+        pairs: Number of pairs, drawn by seed and spread over occupations; None for all.
+        settings: Context settings, of c0, cf, cm, n1, n2, r_np, r_both.
+        temperature: The primary one, above 0. Answers at 0.3, 0.5, 0.7 and 1 come with it.
+        top_k: Of the sampling that the probabilities are of; None for the whole vocabulary.
+        draws: Answers to draw beside the exact probabilities, for each choice prompt; 0 for none.
+        leave_out: Of "joint", "sentences", "comprehension".
+        comprehension_pairs: Pairs on which the three questions are asked.
+        override: Settings of the model's own generation config to switch off, e.g. "top_p".
+        prompts: TOML file with a wording of one's own for the choice prompts; None for the built-in one.
+        out: Run folder; None for one under `runs/` named after model, stimuli, pairs and seed.
+        seed: Of every draw.
+        device: "auto", "cpu", "cuda", ….
+        dtype: "float32", "bfloat16" or "float16".
+        revision: Branch, tag or commit of a Hub model.
+        csv: Write the tables as CSV too.
+    """
+
+    model: str
+    stimuli: str = "builtin"
+    password: str | None = None
+    pairs: int | None = None
+    settings: tuple[str, ...] = tuple(ContextSetting)
+    temperature: float = 0.5
+    top_k: int | None = 40
+    draws: int = 0
+    leave_out: tuple[str, ...] = ()
+    comprehension_pairs: int = 40
+    override: tuple[str, ...] = ()
+    prompts: Path | None = None
+    out: Path | None = None
+    seed: int = 0
+    device: str = "auto"
+    dtype: Dtype = "float32"
+    revision: str | None = None
+    csv: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("prompts", "out"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, Path(value))
+        _check_names("--settings", self.settings, tuple(ContextSetting))
+        _check_names("--leave-out", self.leave_out, PARTS)
+        if not self.settings:
+            raise OptionError(f"--settings is empty; give some of {', '.join(ContextSetting)}")
+        for name, least in (("draws", 0), ("comprehension_pairs", 0)):
+            if not getattr(self, name) >= least:
+                raise OptionError(f"--{name.replace('_', '-')} {getattr(self, name)} is below {least}")
+        if not (self.temperature > 0 and math.isfinite(self.temperature)):
+            raise OptionError(f"--temperature {self.temperature!r} is not a number above 0; the paper has 0.5")
+        if self.top_k is not None and self.top_k < 1:
+            raise OptionError(f"--top-k {self.top_k!r} is below 1; the paper has 40")
+
+
+def measure(
+    settings: MeasureSettings,
+    *,
+    notify: Callable[[str], None] = lambda message: None,
+    progress: Callable[[Sequence[Pair]], Iterable[Pair]] = lambda pairs: pairs,
+) -> Measured:
+    """Measure the pronoun choices of a model, exactly, pair by pair.
+
+    Input is checked before the model is loaded, and a stopped run goes on where it was and gives the same bytes.
+
+    Args:
+        settings: What to do.
+        notify: Told what happens, a line at a time.
+        progress: Wraps the pairs that are left, to show how far the job is.
+
+    Raises:
+        ReferentProbeError: Something in the input, the model or the run folder that the user can mend.
+        ExactnessError: Shared passes and full passes disagree.
+
+    Source: arXiv 2603.23485; quantities as in `records`.
+
+    Example:
+        >>> done = measure(MeasureSettings("smollm2-135m-instruct", pairs=10))  # doctest: +SKIP
+        >>> done.table("answers").query("temperature == 0.5")[["p_feminine", "p_masculine"]]  # doctest: +SKIP
+    """
+    stimuli = load_stimuli(settings.stimuli, settings.password)
+    pairs = draw_pairs(stimuli, settings.pairs, settings.seed)
+    asked = () if "comprehension" in settings.leave_out else pairs
+    if asked and settings.comprehension_pairs < len(pairs):
+        n = settings.comprehension_pairs
+        asked = tuple(p for p in draw_pairs(_only(stimuli, pairs), n, settings.seed)) if n else ()
+    wording = load_wording(settings.prompts) if settings.prompts else DEFAULT_WORDING
+    name = (Path(settings.model).name or settings.model)[:60]
+    out = settings.out or Path("runs") / f"measure_{name}_{stimuli.name}_{len(pairs)}-pairs_seed-{settings.seed}"
+    check_out(out)
+
+    # From here on torch is needed; what came before answers at once.
+    import torch
+
+    from referent_probe.measurement.collect import Request, measure_pair
+    from referent_probe.measurement.warp import SamplingSettings, resolve_settings
+    from referent_probe.models import contexts
+    from referent_probe.models.load import load_model
+    from referent_probe.models.source import find_model
+
+    source = find_model(settings.model, revision=settings.revision, notify=notify)
+    temperatures = tuple(sorted({*TEMPERATURES, settings.temperature}))
+    chosen = tuple(setting for setting in ContextSetting if setting in settings.settings)
+    config = {
+        "job": "measure",
+        "version": versions()["referent-probe"],
+        "model": {"name": name, "identity": source.identity, "dtype": settings.dtype, "device": settings.device},
+        "stimuli": {"name": stimuli.name, "sha256": stimuli.sha256, "n_pairs_available": len(stimuli.pairs)},
+        "pairs": [pair.id for pair in pairs],
+        "settings": [str(setting) for setting in chosen],
+        "temperature": settings.temperature,
+        "temperatures": list(temperatures),
+        "top_k": settings.top_k,
+        "draws": settings.draws,
+        "leave_out": sorted(settings.leave_out),
+        "comprehension": [pair.id for pair in asked],
+        "override": sorted(settings.override),
+        "wording": wording_as_dict(wording),
+        "seed": settings.seed,
+        "threads": torch.get_num_threads(),
+        "rows": [contexts.ROWS, contexts.SHORT_ROWS],
+    }
+    run = open_run(out, config, MEASUREMENT)
+    if run.complete:
+        return _read_finished(run, settings.csv)
+    model = load_model(
+        settings.model, revision=settings.revision, device=settings.device, dtype=settings.dtype, notify=notify
+    )
+    notify(f"{settings.model}: {model.n_layers} layers x {model.n_heads} heads, {settings.dtype} on {model.device}")
+    notify(f"checked: {model.checks.in_one_line()}")
+    sampling = SamplingSettings(settings.temperature, settings.top_k)
+    request = Request(
+        wording=wording,
+        settings=chosen,
+        sampling=resolve_settings(model, sampling, override=settings.override),
+        temperatures=temperatures,
+        draws=settings.draws,
+        joint="joint" not in settings.leave_out,
+        sentences="sentences" not in settings.leave_out,
+        comprehension=frozenset(pair.id for pair in asked),
+        seed=settings.seed,
+    )
+    _state_size(model, pairs, request, notify)
+    left = [pair for pair in pairs if not run.has(pair.id)]
+    if len(left) < len(pairs):
+        notify(f"going on: {len(pairs) - len(left)} of {len(pairs)} pairs are done already")
+    with run.writing_alone():
+        for pair in progress(left):
+            measured = measure_pair(model, pair, request)
+            run.save_unit(pair.id, measured.tables, measured.measured)
+        return _finish(run, [pair.id for pair in pairs], model, request, settings)
+
+
+def _state_size(model: "LoadedModel", pairs: Sequence[Pair], request: "Request", notify: Callable[[str], None]) -> None:
+    """Says what memory is needed, and refuses prompts that are too long, by the longest prompt."""
+    from referent_probe.models.contexts import ROWS
+    from referent_probe.models.memory import cache_bytes, pass_bytes, refuse_too_little
+    from referent_probe.models.tokens import encode
+    from referent_probe.stimuli.options import OptionOrder
+
+    prompts = [
+        choice_prompt(template, pair.partner(template), setting, OptionOrder.MASCULINE_FIRST, request.wording)
+        for pair in pairs
+        for template in pair.members
+        for setting in request.settings
+    ]
+    longest = max(prompts, key=lambda prompt: sum(len(message.text) for message in prompt.messages))
+    length = len(encode(longest, model.tokenizer, model.quirks).ids)
+    if model.longest_prompt is not None and length > model.longest_prompt:
+        raise PromptError(
+            f"a prompt of {longest.template_id} has {length} tokens, and {model.source.name!r} is made for "
+            f"{model.longest_prompt} at most; shorten the wording with --prompts, or give another model"
+        )
+    # Of one template or pair, beginnings and whole prompts are held, and joined once more; one pass is in flight.
+    held = cache_bytes(model.bridge, rows=2 * max(3 * len(request.settings), 32), positions=length)
+    needed = held + pass_bytes(model.bridge, tokens=ROWS * length, keys=length, prefixes=ROWS, prefix=length)
+    refuse_too_little(needed, model.device, "the prompts of one template")
+    notify(
+        f"{len(pairs)} pairs to measure, {len(prompts) * 2} choice prompts of up to {length} tokens; about "
+        f"{needed / 2**20:.0f} MiB of memory beside the model"
+    )
+
+
+def _finish(
+    run: Run, units: list[str], model: "LoadedModel", request: "Request", settings: MeasureSettings
+) -> Measured:
+    tables, measured = run.collect(units)
+    worst, most = float(measured["abs_diff"].max()), LARGEST_DIFFERENCE[settings.dtype]
+    if not worst <= most:
+        raise ExactnessError(
+            f"shared passes and full passes differ by {worst:.1e} logits, more than {most:.0e}; the units are under "
+            f"{str(run.folder)!r}; please report this with the model's name"
+        )
+    summary = {
+        "counts": {name: len(table) for name, table in tables.items()}
+        | {"pairs": len(units), "templates": int(tables["choices"]["template"].nunique())},
+        "self_check": {"max_abs_diff": worst, "unit": "logits", "n": 2 * len(units), "n_of": "random choice prompts"},
+        "answers": _means(tables["answers"], settings.temperature),
+        "tokens": {"mean": float(tables["choices"]["tokens"].mean()), "max": int(tables["choices"]["tokens"].max())},
+    }
+    run.finish(
+        tables,
+        summary,
+        {},
+        model_manifest(model) | {"sampling": request.sampling.as_dict(), "counts": summary["counts"]},
+        csv=settings.csv,
+    )
+    return Measured(run.folder, summary, was_complete=False)
+
+
+def _means(answers: pd.DataFrame, temperature: float) -> list[dict[str, Any]]:
+    """Mean probabilities by setting and option order, for a first look."""
+    columns = ["p_feminine", "p_masculine", "p_they", "p_other", "unexplored"]
+    grouped = answers[answers["temperature"] == temperature].groupby(["setting", "option_order"], sort=False)
+    means = grouped[columns].mean().assign(n=grouped.size()).reset_index()
+    found: list[dict[str, Any]] = json.loads(means.to_json(orient="records", double_precision=15))
+    return found
+
+
+def _read_finished(run: Run, csv: bool) -> Measured:
+    done = read_measured(run.folder)
+    for name in MEASUREMENT if csv else ():
+        done.table(name).to_csv(run.folder / f"{name}.csv", index=False)
+    return done
+
+
+def _only(stimuli: StimulusSet, pairs: Sequence[Pair]) -> StimulusSet:
+    return StimulusSet(stimuli.name, stimuli.sha256, tuple(pairs))
+
+
+def _check_names(option: str, given: Collection[str], known: Sequence[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise OptionError(f"{option}: {name!r} is unknown; give some of {', '.join(known)}")

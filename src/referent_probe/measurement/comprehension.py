@@ -1,0 +1,84 @@
+"""Exact probabilities of the answers to the three comprehension questions, in every listing."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from referent_probe.errors import PromptError
+from referent_probe.measurement.identity import hash_of
+from referent_probe.measurement.readings import own_tokens
+from referent_probe.models.contexts import log_probabilities, read
+from referent_probe.models.load import LoadedModel
+from referent_probe.models.tokens import encode
+from referent_probe.stimuli.primes import ContextSetting
+from referent_probe.stimuli.questions import listings, question_prompt, questions
+from referent_probe.stimuli.templates import Pair
+
+
+def comprehension_rows(model: LoadedModel, pair: Pair, settings: Sequence[ContextSetting]) -> list[dict[str, Any]]:
+    """Rows of the table "comprehension" of one pair: template x setting x question x listing.
+
+    The probability of an answer is that of its own tokens and the closing quotation mark, temperature 1, unwarped.
+
+    Args:
+        model: Loaded model.
+        pair: Its templates prime each other.
+        settings: Primed ones, `cf` and `cm`.
+
+    Raises:
+        PromptError: The tokenizer joins an answer with the end of the prompt.
+
+    Source: arXiv 2603.23485, Table S3.
+
+    Example:
+        P("the baker") = 0.3 and P("the guest") = 0.1 give the baker, if that is right, p_right 0.75, p_listed 0.4.
+    """
+    quirks = replace(model.quirks, prefill=True)
+    rows = []
+    for template in pair.members:
+        asked = [
+            (setting, question, i, listed)
+            for setting in settings
+            for question in questions(template, setting)
+            for i, listed in enumerate(listings(question.answers))
+        ]
+        prompts = [
+            encode(
+                question_prompt(template, pair.partner(template), setting, question, listed), model.tokenizer, quirks
+            )
+            for setting, question, _, listed in asked
+        ]
+        if not prompts:
+            continue
+        contexts = read(model, [prompt.ids for prompt in prompts])
+        tails: list[tuple[int, tuple[int, ...]]] = []
+        for row, (prompt, (_, _, _, listed)) in enumerate(zip(prompts, asked, strict=True)):
+            for answer in listed:
+                ids = own_tokens(prompt, f'{answer}"', model.tokenizer)
+                if ids is None:
+                    raise PromptError(f"the tokenizer joins the answer {answer!r} with the end of its prompt")
+                tails.append((row, ids))
+        scores = log_probabilities(model, contexts, [row for row, _ in tails], [ids for _, ids in tails])
+        at = 0
+        for prompt, (setting, question, i, listed) in zip(prompts, asked, strict=True):
+            log_p = np.array([score.sum() for score in scores[at : at + len(listed)]])
+            at += len(listed)
+            p = np.exp(log_p - logsumexp(log_p))
+            rows.append(
+                {
+                    "pair": pair.id,
+                    "template": template.id,
+                    "setting": str(setting),
+                    "question": question.name,
+                    "listing": i,
+                    "right": question.right,
+                    "answer": listed[int(p.argmax())],
+                    "p_right": float(p[listed.index(question.right)]),
+                    "p_listed": float(np.exp(logsumexp(log_p))),
+                    "ids": hash_of(prompt.ids),
+                }
+            )
+    return rows
