@@ -1,5 +1,6 @@
 """Finished measurement runs of models whose answers are known, written as the real ones are."""
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from referent_probe.records import MEASUREMENT, SCHEMAS, conform
 from referent_probe.stimuli.templates import Pair, StimulusSet, Template, load_stimuli
@@ -16,6 +18,9 @@ SETTINGS = ("c0", "cf", "cm", "n1", "n2", "r_np", "r_both")
 ORDERS = ("mf", "fm")
 TEMPERATURES = (0.3, 0.5, 0.7, 1.0)
 PARTS = ("joint", "sentences", "comprehension")
+
+RESAMPLING = ("clustered", "answers", "shifts", "roles", "factors")
+"""Modules of the analysis that resample."""
 
 P = Callable[[Template, str, str], float]
 Tables = dict[str, pd.DataFrame]
@@ -86,6 +91,13 @@ def write_run(
     counts = {name: len(table) for name, table in written.items()}
     run.finish(written, {"counts": counts}, {}, {"counts": counts})
     return folder
+
+
+def few_resamples_in(patch: pytest.MonkeyPatch) -> None:
+    """Makes analyses quick, where their intervals are not what is tested; undo it with `gc.unfreeze()`."""
+    for module in RESAMPLING:
+        patch.setattr(f"referent_probe.analysis.behaviour.{module}.RESAMPLES", 99)
+    gc.freeze()  # statsmodels' multipletests collects garbage at every call, slowly among a test session's objects
 
 
 def logit(p: float) -> float:
@@ -166,9 +178,7 @@ def _add_template(
         rows["comprehension"].append({**cell, "listing": listing, "right": right, "answer": "yes", **scores})
 
 
-def _joint(
-    pair: Pair, p: P, temperature: float, temperatures: Sequence[float], valid: float
-) -> list[dict[str, Any]]:
+def _joint(pair: Pair, p: P, temperature: float, temperatures: Sequence[float], valid: float) -> list[dict[str, Any]]:
     """The first sentence is answered unprimed, and its answer primes the second."""
     rows = []
     for sentence_order, one, two, t in product((1, 2), ORDERS, ORDERS, temperatures):

@@ -21,7 +21,7 @@ from referent_probe.analysis.behaviour.tables import Tables, tables_of
 from referent_probe.analysis.behaviour.words import in_words
 from referent_probe.analysis.contextuality import THRESHOLDS
 from referent_probe.analysis.invariance import MARGIN, SENSITIVITY_MARGINS
-from referent_probe.errors import OptionError, StimuliError
+from referent_probe.errors import OptionError, RunError, StimuliError
 from referent_probe.stimuli.rows import WINOPRON_SHA256
 from referent_probe.store import Run, check_out, open_run, versions
 
@@ -87,10 +87,11 @@ def analyse(
     if not 0 < margin < float("inf"):
         raise OptionError(f"--margin {margin} is no margin: give a number of logits above 0")
     finished = read_runs(folders)
-    arrays = [as_arrays(run.tables, run.model, float(run.config["temperature"])) for run in finished]
+    arrays = [as_arrays(run.tables, run.model, run.temperature) for run in finished]
     of_role, rated_by, rating_key = _ratings(ratings, finished, arrays)
     folder = Path(out) if out is not None else _default_folder(finished)
     check_out(folder)
+    counts = {one.model: _counts(one, its, of_role, rated_by) for one, its in zip(finished, arrays, strict=True)}
     config = {
         "job": "analyse",
         "version": versions()["referent-probe"],
@@ -109,12 +110,12 @@ def analyse(
         for one, its in zip(finished, arrays, strict=True):
             notify(f"{one.model}: {len(its.templates)} templates, {len(its.pair_rows)} pairs")
             options: dict[str, Any] = {"margin": margin, "as_released": as_released, "seed": seed}
-            parts.append(tables_of(its, of_role, n_expected_pairs=len(one.config["pairs"]), **options))
+            parts.append(tables_of(its, of_role, n_expected_pairs=len(one.pairs), **options))
         tables = _joined(parts, arrays)
-        summary = _summary(finished, arrays, tables, of_role, config, rated_by)
+        summary = _summary(finished, arrays, tables, counts, config, rated_by)
         named = {"quantities": tables.quantities, "pairs": tables.pairs, "shifts": tables.shifts}
-        counts = {name: len(table) for name, table in named.items()}
-        run.finish(named, summary, {}, {"counts": counts}, csv=csv)
+        rows = {name: len(table) for name, table in named.items()}
+        run.finish(named, summary, {}, {"counts": rows}, csv=csv)
     return _read_finished(run, csv=False, was_complete=False)
 
 
@@ -124,7 +125,7 @@ def _ratings(
     """Ratings by role noun, where they are from, and what fixes them."""
     given = str(source)
     nouns = {noun for run in arrays for name in ("occupation", "participant") for noun in run.templates[name]}
-    stimuli, pairs = finished[0].stimuli, {pair for run in finished for pair in run.config["pairs"]}
+    stimuli, pairs = finished[0].stimuli, {pair for run in finished for pair in run.pairs}
     all_roles = len(pairs) == stimuli["n_pairs_available"]  # else a rated role may be in a pair that was not drawn
     is_winopron = stimuli["sha256"] == WINOPRON_SHA256
     if given not in get_args(Source) and not Path(given).exists():
@@ -145,7 +146,9 @@ def _joined(parts: Sequence[Tables], arrays: Sequence[Arrays]) -> Tables:
     """The tables of all runs below each other, with the overlap between several."""
     quantities = [part.quantities for part in parts]
     if len(parts) > 1:
-        exact = {run.model: part.pairs[part.pairs["estimator"] != ESTIMATOR] for run, part in zip(arrays, parts, strict=True)}
+        exact = {
+            run.model: part.pairs[part.pairs["estimator"] != ESTIMATOR] for run, part in zip(arrays, parts, strict=True)
+        }
         primary = {run.model: run.temperatures[run.primary] for run in arrays}
         if all(len(table) for table in exact.values()):
             quantities.append(quantities_table(overlap_quantities(exact, primary), ""))
@@ -162,13 +165,12 @@ def _summary(
     finished: Sequence[FinishedRun],
     arrays: Sequence[Arrays],
     tables: Tables,
-    of_role: Mapping[str, float],
+    counts: Mapping[str, Any],
     config: Mapping[str, Any],
     rated_by: str,
 ) -> dict[str, Any]:
     of_model = {run.model: tables.quantities[tables.quantities["model"] == run.model] for run in finished}
     primary = {run.model: run.temperatures[run.primary] for run in arrays}
-    counts = {one.model: _counts(one, its, of_role, rated_by) for one, its in zip(finished, arrays, strict=True)}
     readings = {
         key: {model: nested(table[table["reading"] == reading]) for model, table in of_model.items()}
         for key, reading in (("quantities", "choice"), ("whole_sentence", "whole_sentence"))
@@ -192,14 +194,15 @@ def _summary(
             "seed": config["seed"],
             "context_settings": {run.model: list(run.settings) for run in arrays},
         },
-        "counts": counts,
+        "counts": dict(counts),
         **readings,
         "overlap": {
             reading: {m: nested(part) for m, part in of_reading.groupby("model", sort=False)}
             for reading, of_reading in between.groupby("reading", sort=False)
         },
         "beside_the_paper": {
-            m: beside_the_paper(table[table["reading"] == "choice"], primary[m]) for m, table in of_model.items()
+            m: beside_the_paper(table[table["reading"] == "choice"], primary[m], str(finished[0].stimuli["name"]))
+            for m, table in of_model.items()
         },
         "in_words": "\n".join(words.values()),
     }
@@ -208,7 +211,7 @@ def _summary(
 def _counts(run: FinishedRun, its: Arrays, of_role: Mapping[str, float], rated_by: str) -> dict[str, dict[str, Any]]:
     """What was found beside what is to be expected, null where that is not known."""
     rated = sum(noun.lower() in of_role for noun in its.templates["antecedent_noun"])
-    n_pairs = len(run.config["pairs"])
+    n_pairs = len(run.pairs)
     expected: dict[str, int | None] = {"templates": 2 * n_pairs, "pairs": n_pairs, "rated_templates": None}
     is_whole = run.stimuli["sha256"] == WINOPRON_SHA256 and n_pairs == WINOPRON_COUNTS["pairs"]
     if is_whole and rated_by.startswith("Misersky"):
@@ -221,8 +224,12 @@ def _counts(run: FinishedRun, its: Arrays, of_role: Mapping[str, float], rated_b
         "occupations": int(its.templates["occupation"].nunique()),
         "rated_roles": len({n.lower() for n in its.templates["antecedent_noun"]} & set(of_role)),
     }
-    if is_whole and counts["templates"] == WINOPRON_COUNTS["templates"] and expected["rated_templates"]:
-        assert rated == expected["rated_templates"], f"{rated} rated templates of WinoPron"
+    complete = is_whole and counts["templates"] == WINOPRON_COUNTS["templates"]
+    if complete and expected["rated_templates"] not in (None, rated):
+        raise RunError(
+            f"{str(run.folder)!r} has {rated} rated templates of WinoPron, which has {expected['rated_templates']}: "
+            "measure it again"
+        )
     return {
         name: {"found": n}
         | ({} if expected.get(name) is None else {"expected": expected[name], "as_expected": n == expected[name]})

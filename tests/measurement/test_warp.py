@@ -138,7 +138,7 @@ def test_what_would_change_scores_is_refused_until_switched_off(name: str) -> No
     own = model_with(**{name: CHANGES[name]}, do_sample=True)
     with pytest.raises(ModelError, match=f"'some-model': its generation_config sets {name} = ") as refusal:
         resolve_settings(own)
-    assert f"override=['{name}']" in str(refusal.value)
+    assert f"--override {name}" in str(refusal.value)
     resolved = resolve_settings(own, override=[name])
     assert [overridden for overridden, _ in resolved.overridden] == [name]
 

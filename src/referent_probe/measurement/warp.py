@@ -143,7 +143,7 @@ def resolve_settings(
         listed = ", ".join(f"{name} = {value!r}" for name, value in unsupported.items())
         raise ModelError(
             f"{model.source.name!r}: its generation_config sets {listed}, which sampling would apply and exact "
-            f"answer probabilities do not reproduce; measure without it by override={list(unsupported)}"
+            f"answer probabilities do not reproduce; measure without it by --override {','.join(unsupported)}"
         )
     used = {"temperature": given.temperature, "top_k": given.top_k, "do_sample": True}
     used |= {"max_new_tokens": given.max_new_tokens, "max_length": None}

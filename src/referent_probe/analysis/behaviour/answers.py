@@ -27,7 +27,7 @@ def answer_quantities(run: Arrays, seed: int) -> list[dict[str, Any]]:
         ("p_they", run.probabilities["p_they"]),
         ("p_other", run.probabilities["p_other"]),
     ):
-        options = {"seed": seed, "unit": "probability"}
+        options: dict[str, Any] = {"seed": seed, "unit": "probability"}
         single = clustered_means(array.reshape(len(array), -1), occupations, **options)
         pooled = stacked(array)
         both = clustered_means(pooled.reshape(len(pooled), -1), np.tile(occupations, 2), **options)

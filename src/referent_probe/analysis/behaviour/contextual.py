@@ -9,7 +9,7 @@ import pandas as pd
 
 from referent_probe.analysis.behaviour.clustered import Clustered, clustered_means
 from referent_probe.analysis.behaviour.quantities import found
-from referent_probe.analysis.behaviour.systems import FOR_COMPARISON
+from referent_probe.analysis.behaviour.single_blank import FOR_COMPARISON
 from referent_probe.analysis.contextuality import THRESHOLDS
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -39,7 +39,7 @@ def call_table(pairs: pd.DataFrame, threshold: float) -> pd.DataFrame:
     values = pairs.set_index([*_SYSTEM, "pair"])["delta_c"].unstack("pair")
     calls = values.gt(threshold).astype(float).mask(values.isna()).T
     unions = {}
-    for reading, estimator, order, temperature in calls.columns:
+    for reading, estimator, order, temperature in _keys(calls):
         if order == "mf":
             members = [(reading, estimator, name, temperature) for name in ("mf", "fm")]
             unions[reading, estimator, "union", temperature] = members
@@ -70,14 +70,14 @@ def contextual_quantities(pairs: pd.DataFrame, primary: float, seed: int) -> lis
         calls = call_table(pairs, threshold)
         names = occupation.loc[calls.index].to_numpy()
         shares = clustered_means(calls.to_numpy(), names, seed=seed, unit="share of pairs")
-        for key, share in zip(calls.columns, shares, strict=True):
+        for key, share in zip(_keys(calls), shares, strict=True):
             rows.append(_row("contextual_share", share, key, threshold=threshold))
     kept = pairs[(pairs["temperature"] == primary) | (pairs["reading"] != "choice")]
     for column, unit in _PARTS.items():
         values = kept.set_index([*_SYSTEM, "pair"])[column].unstack("pair").T
         names = occupation.loc[values.index].to_numpy()
         parted = column not in ("delta_c", "correlation_difference", "signalling")
-        wanted = [key for key in values.columns if not (parted and key[1] in (*FOR_COMPARISON, *_RANK_4))]
+        wanted = [key for key in _keys(values) if not (parted and key[1] in (*FOR_COMPARISON, *_RANK_4))]
         means = clustered_means(values[wanted].to_numpy(), names, seed=seed, unit=unit)
         rows += [_row(f"{column}_mean", mean, key) for key, mean in zip(wanted, means, strict=True)]
         if parted:
@@ -88,10 +88,16 @@ def contextual_quantities(pairs: pd.DataFrame, primary: float, seed: int) -> lis
     return rows
 
 
+def _keys(table: pd.DataFrame) -> list[tuple[Any, ...]]:
+    """Of the columns: reading, estimator, option order, temperature."""
+    keys: list[tuple[Any, ...]] = table.columns.tolist()  # type: ignore[assignment]
+    return keys
+
+
 _RANK_4 = ("joint_rank_4_o1", "joint_rank_4_o2")
 
 
-def _row(quantity: str, mean: Clustered, key: tuple[Any, ...], **more: float) -> dict[str, Any]:
+def _row(quantity: str, mean: Clustered, key: tuple[Any, ...], **more: Any) -> dict[str, Any]:
     reading, estimator, order, temperature = key
     note = "for comparison with the published analysis; no system of contexts" if estimator in FOR_COMPARISON else None
     return found(
@@ -143,7 +149,7 @@ def overlap_quantities(pairs: Mapping[str, pd.DataFrame], primary: Mapping[str, 
     models, rows = list(pairs), []
     for threshold in THRESHOLDS:
         calls = {model: _at_primary(call_table(pairs[model], threshold), primary[model]) for model in models}
-        systems = [key for key in calls[models[0]].columns if all(key in calls[model].columns for model in models)]
+        systems = [key for key in _keys(calls[models[0]]) if all(key in calls[model].columns for model in models)]
         for key in systems:
             table = pd.DataFrame({model: calls[model][key] for model in models}).dropna().astype(bool)
             rows += _overlap(table, models, dict(zip(_SYSTEM, (*key, primary[models[0]]), strict=True)), threshold)
@@ -152,7 +158,7 @@ def overlap_quantities(pairs: Mapping[str, pd.DataFrame], primary: Mapping[str, 
 
 def _at_primary(calls: pd.DataFrame, primary: float) -> pd.DataFrame:
     """The calls at the primary temperature (whole sentences: at theirs), without the temperature in their key."""
-    kept = [key for key in calls.columns if key[3] == primary or key[0] != "choice"]
+    kept = [key for key in _keys(calls) if key[3] == primary or key[0] != "choice"]
     part = calls[kept]
     part.columns = pd.MultiIndex.from_tuples([key[:3] for key in kept])
     return part

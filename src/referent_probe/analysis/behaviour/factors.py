@@ -102,5 +102,5 @@ def _options(seed: int) -> dict[str, Any]:
 
 
 def _row(quantity: str, result: Information, factor: str, keys: Mapping[str, Any]) -> dict[str, Any]:
-    n = {"n_rows": result.n_rows, "rows_of": "prompts", "n_left_out": result.n_left_out}
+    n: dict[str, Any] = {"n_rows": result.n_rows, "rows_of": "prompts", "n_left_out": result.n_left_out}
     return found(quantity, result.bits, note=f"{result.n_values} values", factor=factor, **n, **keys)

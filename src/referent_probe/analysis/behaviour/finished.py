@@ -22,22 +22,20 @@ class FinishedRun:
     Attributes:
         folder: Its run folder.
         model: Name for tables, unlike that of any other run of the analysis.
-        config: As it was measured: `stimuli`, `model`, `pairs`, `temperature`, ….
+        stimuli: `name`, `sha256` and `n_pairs_available` of the stimuli set.
+        pairs: Ids of the pairs that were to be measured.
+        temperature: The primary one.
         sha256: Of its manifest, which holds the hashes of all tables.
         tables: By the names of `records.MEASUREMENT`.
     """
 
     folder: Path
     model: str
-    config: Mapping[str, Any]
+    stimuli: Mapping[str, Any]
+    pairs: tuple[str, ...]
+    temperature: float
     sha256: str
     tables: Mapping[str, pd.DataFrame]
-
-    @property
-    def stimuli(self) -> Mapping[str, Any]:
-        """`name`, `sha256` and `n_pairs_available` of the stimuli set."""
-        found: Mapping[str, Any] = self.config["stimuli"]
-        return found
 
 
 def read_runs(folders: Sequence[Path]) -> tuple[FinishedRun, ...]:
@@ -79,20 +77,16 @@ def read_run(folder: Path) -> FinishedRun:
             "again, it goes on where it was"
         )
     open_run(folder, config, MEASUREMENT)  # every file is as its hash says
-    try:
-        manifest_is_of_config = _read(folder / "manifest.json")["config"] == config
-        name = str(config["model"]["name"])
-        complete = {"name", "sha256", "n_pairs_available"} <= set(config["stimuli"]) and {
-            "pairs",
-            "temperature",
-        } <= set(config)
-    except (KeyError, TypeError) as error:
-        raise RunError(f"{str(folder)!r} is damaged ({error!r} is missing): measure it again") from error
-    if not (manifest_is_of_config and complete):
+    if _read(folder / "manifest.json").get("config") != config:
         raise RunError(f"{str(folder)!r} is damaged (config.json is not the manifest's): measure it again")
+    try:
+        name, pairs, temperature = str(config["model"]["name"]), tuple(config["pairs"]), float(config["temperature"])
+        stimuli = {key: config["stimuli"][key] for key in ("name", "sha256", "n_pairs_available")}
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{str(folder)!r} is damaged (config.json: {error!r}): measure it again") from error
     tables = {table: _table(folder, table) for table in MEASUREMENT if (folder / f"{table}.parquet").is_file()}
     sha256 = hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
-    return FinishedRun(folder, name, config, sha256, tables)
+    return FinishedRun(folder, name, stimuli, pairs, temperature, sha256, tables)
 
 
 def _table(folder: Path, name: str) -> pd.DataFrame:

@@ -65,17 +65,18 @@ _QUESTIONS = {
 _NOT_MODELS = ("quantity", "setting", "unit", "provenance")
 
 
-def beside_the_paper(quantities: pd.DataFrame, primary: float) -> list[dict[str, Any]]:
+def beside_the_paper(quantities: pd.DataFrame, primary: float, stimuli: str) -> list[dict[str, Any]]:
     """The paper's reported numbers, each with ours by the same procedure and by the right one.
 
     Args:
         quantities: Of one model and the choice reading.
         primary: Primary temperature.
+        stimuli: Name of ours; the paper's are WinoPron.
 
     Returns:
-        For each reported number `quantity`, `setting`, `unit`, `provenance`, `paper` (model to number, null where it
-        is not given), and `same_procedure` and `corrected`: ours in the paper's unit with `what`, null where the run
-        has no such number. `same_procedure` is exact where the paper samples.
+        For each reported number `quantity`, `setting`, `unit`, `provenance`, `our_stimuli`, `paper` (model to number,
+        null where it is not given), and `same_procedure` and `corrected`: ours in the paper's unit with `what`, null
+        where the run has no such number. `same_procedure` is exact where the paper samples.
 
     Source: arXiv 2603.23485; `data/reported_values.csv` says where each number stands.
     """
@@ -87,6 +88,7 @@ def beside_the_paper(quantities: pd.DataFrame, primary: float) -> list[dict[str,
         rows.append(
             {
                 **{name: reported[name] for name in _NOT_MODELS},
+                "our_stimuli": stimuli,
                 "paper": {k: float(v) if v else None for k, v in reported.items() if k not in _NOT_MODELS},
                 "same_procedure": _pick(quantities, same, percent),
                 "corrected": _pick(quantities, right, percent),
@@ -98,7 +100,11 @@ def beside_the_paper(quantities: pd.DataFrame, primary: float) -> list[dict[str,
 def _ours(quantity: str, setting: str, primary: float) -> tuple[dict[str, Any], dict[str, Any]]:
     """Keys of our number by the paper's procedure, and by the right one."""
     if quantity in _QUESTIONS:
-        keys = {"quantity": "comprehension_accuracy", "setting": _SETTINGS[setting], "factor": _QUESTIONS[quantity]}
+        keys: dict[str, Any] = {
+            "quantity": "comprehension_accuracy",
+            "setting": _SETTINGS[setting],
+            "factor": _QUESTIONS[quantity],
+        }
         return keys, keys
     if quantity in ("contextual_pairs", "contextual_pairs_union"):
         keys = {"quantity": "contextual_share", "option_order": _ORDERS[setting], "temperature": primary}

@@ -20,7 +20,9 @@ BINS = (3, 5)
 Source = Literal["authors", "exact"]
 
 
-def ratings_of(nouns: Iterable[str], source: str, *, is_winopron: bool, all_roles: bool = True) -> tuple[dict[str, float], str]:
+def ratings_of(
+    nouns: Iterable[str], source: str, *, is_winopron: bool, all_roles: bool = True
+) -> tuple[dict[str, float], str]:
     """Ratings of role nouns, in lower case, and where they come from.
 
     Args:

@@ -127,6 +127,6 @@ def verdict_quantities(pairs: pd.DataFrame, seed: int) -> list[dict[str, Any]]:
         named = (("test_rejected_share", LEVEL, "Benjamini-Hochberg over pairs"), ("plain_call_share", 0.0, None))
         for (quantity, threshold, note), mean in zip(named, means, strict=True):
             about: dict[str, Any] = {"n_rows": mean.n_rows, "rows_of": "pairs", "n_left_out": mean.n_left_out}
-            keys = {"option_order": order, "temperature": temperature, "estimator": ESTIMATOR, "threshold": threshold}
-            rows.append(found(quantity, mean.interval, note=note, **about, **keys))
+            about |= {"option_order": str(order), "temperature": temperature, "estimator": ESTIMATOR}
+            rows.append(found(quantity, mean.interval, note=note, threshold=threshold, **about))
     return rows

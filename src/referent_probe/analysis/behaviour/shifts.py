@@ -4,8 +4,9 @@ One code for both readings: log-odds of the prompt's options in either option or
 with either pronoun filled in, which knows no option order.
 """
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -159,11 +160,10 @@ def _follow(
     mean, square, follows, opposes = clustered_means(np.stack(columns, axis=1), names, seed=seed, unit="logits")
     p = difference_p(pd.Series(shift[known]).groupby(names[known]).mean().to_numpy()) if known.any() else np.nan
     low, high = mean.interval.low, mean.interval.high
-    root = type(square.interval)(
-        *np.sqrt([square.interval.mean, square.interval.low, square.interval.high]).tolist(),
-        square.interval.n,
-        "logits",
-    )
+    squared = square.interval
+    # An interval of the mean square, root taken, is that of the root mean square: the root is monotone.
+    low_root, high_root = math.sqrt(squared.low), math.sqrt(squared.high)
+    root = replace(squared, mean=math.sqrt(squared.mean), low=low_root, high=high_root)
     common = _common(order, reading, mean.n_rows, mean.n_left_out) | {"factor": factor}
     verdict = "follows" if low > 0 else "opposes" if high < 0 else "undecided"
     return [
@@ -192,7 +192,7 @@ def shifts_table(run: Arrays, odds: LogOdds, ratings: Mapping[str, float]) -> pd
         base = probabilities[:, odds.settings.index("c0"), i] if has_base else nothing
         for at, setting in enumerate(odds.settings):
             p = probabilities[:, at, i]
-            columns = {
+            columns: dict[str, Any] = {
                 "setting": setting,
                 "log_odds": odds.values[:, at, i],
                 "shift": odds.of(setting, order) if has_base else nothing,

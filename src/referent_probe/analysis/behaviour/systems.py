@@ -6,8 +6,7 @@ out ("both"), probabilities or tables are averaged before dC is taken: the order
 """
 
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -15,20 +14,18 @@ from numpy.typing import NDArray
 
 from referent_probe.analysis.behaviour.arrays import ORDERS, Arrays, gridded
 from referent_probe.analysis.behaviour.shifts import LogOdds, sigmoid
+from referent_probe.analysis.behaviour.single_blank import contextuality_of
 from referent_probe.analysis.contextuality import (
     THRESHOLDS,
     Estimator,
     cyclic_delta_c,
     delta_c_joint_parts,
-    delta_c_parts,
 )
 from referent_probe.analysis.joint_tables import (
     list_order_cycle,
     log_odds_ratio_difference,
     qq_statistic,
-    self_primed_joint,
 )
-from referent_probe.errors import OptionError
 
 CALLS = tuple(f"contextual_{threshold:g}" for threshold in THRESHOLDS)
 """Columns of the table of pairs that say whether dC is above each threshold."""
@@ -56,78 +53,17 @@ COLUMNS = (
 )
 """Of the table of pairs."""
 
-FOR_COMPARISON = ("released", "printed")
-"""Estimators that are no system of contexts, so that nothing but dC is said of them."""
-
-
-def refuse_left_context(reading: str) -> None:
-    """Refuses a reading that cannot tell the members of a pair apart.
-
-    Raises:
-        OptionError: The reading is "left_context".
-
-    Example:
-        >>> refuse_left_context("whole_sentence")
-    """
-    if reading == "left_context":
-        raise OptionError(
-            "reading 'left_context' says nothing about pairs: both members have the same text before the blank, so "
-            "that their scores cannot differ; give 'choice' or 'whole_sentence'"
-        )
-
-
-def contextuality_of(
-    probabilities: NDArray[np.float64],
-    *,
-    settings: Sequence[str] = ("cf", "cm"),
-    estimator: Estimator = "self_primed",
-    reading: str = "choice",
-) -> dict[str, NDArray[np.float64]]:
-    """dC of pairs from single-blank probabilities, with its parts and what stands beside it.
-
-    Args:
-        probabilities: `[..., 2, 3]`: sentence 1 and 2; p(f|c) unprimed, and in the two settings, in their order.
-        settings: The feminine and the masculine prime: ("cf", "cm").
-        estimator: As in `contextuality.delta_c`.
-        reading: What was scored: "choice" or "whole_sentence".
-
-    Returns:
-        `delta_c`, `correlation_difference`, `signalling`, `u_minus_v`, `log_odds_ratio_difference` and `qq`, each
-        `[...]`; the last three NaN for estimators that are `FOR_COMPARISON`.
-
-    Raises:
-        OptionError: A setting's prime has no pronoun, the reading is "left_context", or a value is no probability.
-
-    Example:
-        Sentence 1 is unbiased, sentence 2 masculine; each prime shifts both alike.
-
-        >>> six = np.array([[0.5, 0.881, 0.119], [0.119, 0.5, 0.018]])
-        >>> round(float(contextuality_of(six, estimator="steered")["delta_c"]), 2)
-        -0.2
-    """
-    refuse_left_context(reading)
-    if tuple(settings) != ("cf", "cm"):
-        without = ", ".join(repr(name) for name in settings if name not in ("cf", "cm")) or repr(tuple(settings))
-        raise OptionError(
-            f"no dC for {without}: without a priming pronoun there is no second answer, so no system of contexts; "
-            "give ('cf', 'cm'), and see shift and divergence of the others"
-        )
-    p, b_f, b_m = np.moveaxis(probabilities[..., 0, :], -1, 0)
-    q, a_f, a_m = np.moveaxis(probabilities[..., 1, :], -1, 0)
-    six = (p, q, a_f, a_m, b_f, b_m)
-    parts = delta_c_parts(*six, estimator=estimator)
-    columns = {"correlation_difference": parts.correlation_difference, "signalling": parts.signalling}
-    if estimator in FOR_COMPARISON:
-        beside = dict.fromkeys(("u_minus_v", "log_odds_ratio_difference", "qq"), np.full(p.shape, np.nan))
-    else:
-        fair = np.full(p.shape, 0.5)
-        tables = self_primed_joint(*((fair, fair) if estimator == "steered" else (p, q)), *six[2:])
-        beside = {
-            "u_minus_v": (a_f - a_m) - (b_f - b_m),
-            "log_odds_ratio_difference": log_odds_ratio_difference(*tables),
-            "qq": qq_statistic(*tables),
-        }
-    return {name: np.asarray(x) for name, x in {"delta_c": parts.delta_c, **columns, **beside}.items()}
+ESTIMATORS = (
+    "joint",
+    "self_primed",
+    "steered",
+    "released",
+    "printed",
+    "joint_rank_4_o1",
+    "joint_rank_4_o2",
+    "joint_rank_4",
+)
+"""All, in the order of tables; the last is the union of the two before it, over sentence orders."""
 
 
 def single_blank_pairs(run: Arrays) -> pd.DataFrame:
@@ -145,7 +81,7 @@ def single_blank_pairs(run: Arrays) -> pd.DataFrame:
         place = ORDERS.index(order) if order in ORDERS else slice(None)
         six = p[:, :, place, i] if order in ORDERS else p[:, :, :, i].mean(axis=2)
         bound = bounds[:, place, i] if order in ORDERS else bounds[:, :, i].max(axis=1)
-        for estimator in ("self_primed", "steered", "released", "printed"):
+        for estimator in get_args(Estimator):
             columns = contextuality_of(six, estimator=estimator)
             keys = {"estimator": estimator, "option_order": order, "temperature": temperature}
             pieces.append(_rows(run, columns | {"unexplored": bound}, keys))
@@ -202,7 +138,7 @@ def joint_pairs(run: Arrays) -> pd.DataFrame:
             dc = np.asarray(cyclic_delta_c(correlations, marginals))
             signalling = np.abs(marginals[..., 0] - marginals[..., 1]).sum(axis=-1)
             columns = {
-                "delta_c": dc,
+                "delta_c": dc,  # and in place of the first term, s_odd - 2
                 "correlation_difference": dc + signalling,
                 "signalling": signalling,
                 "unexplored": bounds[:, sentence_order - 1].max(axis=(1, 2)),

@@ -134,9 +134,8 @@ def signed(row: Mapping[str, Any]) -> str:
 
 
 def percent(row: Mapping[str, Any]) -> str:
-    """A share in percent with its interval: "12 % [8, 17]"."""
-    low, high = row["low"], row["high"]
-    return f"{100 * row['value']:.0f} %" + ("" if low != low else f" [{100 * low:.0f}, {100 * high:.0f}]")
+    """A share in percent with its interval: "12% [8%, 17%]"."""
+    return f"{row['value']:.0%}{_interval(row, '.0%')}"
 
 
 def _interval(row: Mapping[str, Any], spec: str) -> str:

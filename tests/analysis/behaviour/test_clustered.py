@@ -1,0 +1,25 @@
+"""Oracle: `cluster_bootstrap_interval`, column by column."""
+
+import numpy as np
+import pytest
+
+from referent_probe.analysis.behaviour.clustered import RESAMPLES, clustered_means
+from referent_probe.analysis.inference import cluster_bootstrap_interval
+
+
+def test_columns_together_are_columns_alone() -> None:
+    rng = np.random.default_rng(0)
+    cells, names = rng.normal(size=(60, 4)), np.repeat([f"o{i}" for i in range(20)], 3)
+    cells[:5, 1], cells[7, 2], cells[:, 3] = np.nan, np.inf, np.nan
+    found = clustered_means(cells, names, seed=3, unit="logits")
+    for column in range(3):
+        kept = np.isfinite(cells[:, column])
+        alone = cluster_bootstrap_interval(
+            cells[kept, column], names[kept].tolist(), n_resamples=RESAMPLES, seed=3, unit="logits"
+        )
+        assert (found[column].n_rows, found[column].n_left_out) == (kept.sum(), 60 - kept.sum())
+        interval = found[column].interval
+        assert [interval.mean, interval.low, interval.high] == pytest.approx([alone.mean, alone.low, alone.high])
+        assert (interval.n, interval.unit, interval.n_of) == (alone.n, "logits", "occupations")
+    assert (found[3].interval.n, found[3].n_rows, found[3].n_left_out) == (0, 0, 60)
+    assert np.isnan(found[3].interval.mean)

@@ -1,0 +1,114 @@
+"""Which folders an analysis takes, and what it says of the others."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.measured import write_run
+
+from referent_probe.analysis.behaviour.finished import read_run, read_runs
+from referent_probe.errors import RunError
+from referent_probe.stimuli.templates import StimulusSet, load_stimuli
+
+
+def half(*_: object) -> float:
+    return 0.5
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "run", half, n_pairs=2, parts=())
+
+
+def test_a_finished_measurement(folder: Path) -> None:
+    run = read_run(folder)
+    assert (run.model, run.stimuli["name"], len(run.sha256)) == ("synthetic", "builtin", 64)
+    assert len(run.tables["choices"]) == 2 * 2 * 7 * 2
+    assert run.tables["joint"].empty
+
+
+def test_a_table_that_is_absent_was_not_measured(tmp_path: Path) -> None:
+    whole = write_run(tmp_path / "run", half, n_pairs=2)
+    manifest = json.loads((whole / "manifest.json").read_text())
+    del manifest["sha256"]["draws.parquet"]
+    (whole / "manifest.json").write_text(json.dumps(manifest))
+    (whole / "draws.parquet").unlink()
+    assert "draws" not in read_run(whole).tables
+
+
+def test_no_folder_and_no_run(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="is no run folder: give one that `referent-probe measure` has written"):
+        read_run(tmp_path / "nowhere")
+    with pytest.raises(RunError, match="is no run folder"):
+        read_run(tmp_path)
+    with pytest.raises(RunError, match="no run to analyse"):
+        read_runs([])
+
+
+def test_another_job(tmp_path: Path) -> None:
+    other = write_run(tmp_path / "run", half, n_pairs=2, config={"job": "patch_priming_pronoun"})
+    with pytest.raises(RunError, match="is a run of 'patch_priming_pronoun', not of 'measure'"):
+        read_run(other)
+
+
+def test_an_unfinished_one(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="not finished: give the same `referent-probe measure` command again"):
+        read_run(write_run(tmp_path / "run", half, finished=False))
+
+
+@pytest.mark.parametrize("name", ["choices.parquet", "answers.parquet", "summary.json"])
+def test_a_changed_file(folder: Path, name: str) -> None:
+    (folder / name).write_bytes((folder / name).read_bytes() + b"x")
+    with pytest.raises(RunError, match="not as it was written"):
+        read_run(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("config.json", "{", "is damaged"),
+        ("config.json", "[1]", "no JSON object"),
+        ("manifest.json", "null", "is damaged"),
+        ("manifest.json", "{}", "not as it was written"),
+    ],
+)
+def test_damaged_json(folder: Path, name: str, text: str, message: str) -> None:
+    (folder / name).write_text(text)
+    with pytest.raises(RunError, match=message):
+        read_run(folder)
+
+
+@pytest.mark.parametrize("key", ["stimuli", "model", "pairs", "temperature"])
+def test_a_configuration_that_lacks_something(folder: Path, key: str) -> None:
+    for name in "config.json", "manifest.json":
+        content = json.loads((folder / name).read_text())
+        del (content if name == "config.json" else content["config"])[key]
+        (folder / name).write_text(json.dumps(content))
+    with pytest.raises(RunError, match="is damaged"):
+        read_run(folder)
+
+
+def test_config_and_manifest_differ(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"seed": 1}))
+    with pytest.raises(RunError, match=r"config.json is not the manifest's"):
+        read_run(folder)
+
+
+def test_different_stimuli(folder: Path, tmp_path: Path) -> None:
+    mine = StimulusSet("mine", "ab" * 32, load_stimuli().pairs)
+    other = write_run(tmp_path / "other", half, n_pairs=2, parts=(), stimuli=mine)
+    with pytest.raises(RunError, match=r"has 'builtin' \(sha256 .*has 'mine' \(sha256 abababababab\)"):
+        read_runs([folder, other])
+
+
+def test_one_run_twice(folder: Path) -> None:
+    with pytest.raises(RunError, match="given twice"):
+        read_runs([folder, folder / ".." / "run"])
+
+
+def test_names_tell_runs_apart(tmp_path: Path) -> None:
+    folders = [write_run(tmp_path / name, half, n_pairs=2, parts=()) for name in ("a", "b", "deep/a")]
+    third = write_run(tmp_path / "c", half, n_pairs=2, parts=(), model="third")
+    runs = read_runs([*folders, third])
+    assert [run.model for run in runs] == ["synthetic (a) 1", "synthetic (b)", "synthetic (a) 3", "third"]
