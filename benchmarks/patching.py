@@ -23,11 +23,11 @@ from rich.console import Console
 from rich.table import Table
 
 from referent_probe import cli, cli_options
-from referent_probe.analysis.inference import generator
 from referent_probe.mechanism.contrasts import Contrast, build_contrasts
 from referent_probe.models.load import LoadedModel, load_model
 from referent_probe.models.record import Recorded, record
 from referent_probe.models.resume import Patch, Site, patched_logits
+from referent_probe.randomness import generator
 from referent_probe.stimuli.options import Case
 from referent_probe.stimuli.templates import Pair, Piece, Role, Template
 from referent_probe.store import versions

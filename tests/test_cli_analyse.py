@@ -53,7 +53,7 @@ def test_two_tables_and_the_paragraph(
     (n1,) = (line for line in lines if line[:1] == ["n1"])
     assert n1[-2:] == ["100%", "equivalent"]
     for estimator in "joint", "self_primed", "steered", "released", "printed", "joint_rank_4":
-        assert sum(line[:1] == [estimator] for line in lines) == 1
+        assert sum(line[:1] == [estimator] and line[-1] == "4" for line in lines) == 1
     assert "synthetic follows the gender" in " ".join(seen.out.split())
     assert "summary.json, *.parquet" in seen.out
     assert run(monkeypatch, folder, "--csv") == 0

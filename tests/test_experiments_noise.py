@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 from matplotlib.text import Text
 
-from referent_probe.analysis.inference import generator
 from referent_probe.analysis.sampling_noise import DRAWS, boundary_noise
 from referent_probe.figures_noise import noise_against_draws
+from referent_probe.randomness import generator
 from tests.measured import write_run
 
 SCRIPT = Path(__file__).parents[1] / "experiments" / "sampling_noise.py"

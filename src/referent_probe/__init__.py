@@ -7,10 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from referent_probe.analysing import Analysed, analyse
+    from referent_probe.analysis.contextuality import cyclic_delta_c, delta_c, delta_c_joint
+    from referent_probe.analysis.couplings import System, contextuality_lp
+    from referent_probe.analysis.divergence import bernoulli_kl_bits
     from referent_probe.errors import ReferentProbeError
     from referent_probe.measurement.answer import answer_probabilities
     from referent_probe.measurement.readings import readings
     from referent_probe.measurement.warp import SamplingSettings, resolve_settings
+    from referent_probe.measuring import MeasureSettings, measure
     from referent_probe.mechanism.contrasts import build_contrasts
     from referent_probe.mechanism.patching import patch_contrast
     from referent_probe.mechanism.plan import plan
@@ -22,18 +27,28 @@ if TYPE_CHECKING:
     from referent_probe.stimuli.templates import draw_pairs, load_stimuli
 
 _HOMES = {
+    "Analysed": "analysing",
     "FORMS": "stimuli.options",
+    "MeasureSettings": "measuring",
     "ReferentProbeError": "errors",
     "SamplingSettings": "measurement.warp",
     "Settings": "priming_pronoun",
+    "System": "analysis.couplings",
+    "analyse": "analysing",
     "answer_probabilities": "measurement.answer",
+    "bernoulli_kl_bits": "analysis.divergence",
     "build_contrasts": "mechanism.contrasts",
     "check_stimuli": "stimuli.check",
     "choice_prompt": "stimuli.prompts",
+    "contextuality_lp": "analysis.couplings",
+    "cyclic_delta_c": "analysis.contextuality",
+    "delta_c": "analysis.contextuality",
+    "delta_c_joint": "analysis.contextuality",
     "draw_pairs": "stimuli.templates",
     "load_model": "models.load",
     "load_stimuli": "stimuli.templates",
     "load_wording": "stimuli.prompts",
+    "measure": "measuring",
     "patch_contrast": "mechanism.patching",
     "patch_priming_pronoun": "priming_pronoun",
     "plan": "mechanism.plan",
@@ -43,17 +58,27 @@ _HOMES = {
 
 __all__ = [
     "FORMS",
+    "Analysed",
+    "MeasureSettings",
     "ReferentProbeError",
     "SamplingSettings",
     "Settings",
+    "System",
+    "analyse",
     "answer_probabilities",
+    "bernoulli_kl_bits",
     "build_contrasts",
     "check_stimuli",
     "choice_prompt",
+    "contextuality_lp",
+    "cyclic_delta_c",
+    "delta_c",
+    "delta_c_joint",
     "draw_pairs",
     "load_model",
     "load_stimuli",
     "load_wording",
+    "measure",
     "patch_contrast",
     "patch_priming_pronoun",
     "plan",

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from referent_probe.cli_analyse import analyse
 from referent_probe.cli_guard import OutputError, guarded
 from referent_probe.cli_measure import measure
 from referent_probe.cli_models import doctor, models_app
@@ -38,6 +39,7 @@ app.add_typer(stimuli_app, name="stimuli")
 app.add_typer(models_app, name="models")
 app.command("doctor")(doctor)
 app.command("measure")(measure)
+app.command("analyse")(analyse)
 
 
 def show_job(settings: "Settings", *, as_json: bool, quiet: bool) -> None:

@@ -15,7 +15,7 @@ from referent_probe.cli_options import ConfigOption, CsvOption, JsonOption, Quie
 if TYPE_CHECKING:
     import pandas as pd
 
-    from referent_probe.analyse import Analysed
+    from referent_probe.analysing import Analysed
 
 FEWEST_COLUMNS = 80
 NARROW = {"box": None, "padding": (0, 2, 0, 0), "pad_edge": False}
@@ -42,7 +42,7 @@ def analyse(
     quiet: QuietOption = False,
 ) -> None:
     """What finished measurements say: invariance, stereotype, information and contextuality, with intervals."""
-    from referent_probe.analyse import analyse as run_analysis
+    from referent_probe.analysing import analyse as run_analysis
 
     say = Console(stderr=True, quiet=quiet, highlight=False, markup=False, emoji=False)
     try:

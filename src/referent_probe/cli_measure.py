@@ -30,6 +30,7 @@ from referent_probe.cli_options import (
 
 if TYPE_CHECKING:
     from referent_probe.measured import Measured
+    from referent_probe.measuring import MeasureSettings
     from referent_probe.stimuli.templates import Pair
 
 ALL_SETTINGS = "c0,cf,cm,n1,n2,r_np,r_both"
@@ -72,11 +73,9 @@ def measure(
     quiet: QuietOption = False,
 ) -> None:
     """Measure which pronoun a model chooses, exactly, in every context setting and option order."""
-    from referent_probe.measure import MeasureSettings
-    from referent_probe.measure import measure as run_measure
     from referent_probe.measured import compare, read_measured
+    from referent_probe.measuring import MeasureSettings
 
-    say = Console(stderr=True, quiet=quiet, highlight=False, markup=False, emoji=False)
     wanted = MeasureSettings(
         model=model,
         stimuli=stimuli,
@@ -99,16 +98,12 @@ def measure(
     )
     if against is not None:
         read_measured(against)
-    try:
-        done = run_measure(wanted, notify=lambda line: say.print(line), progress=lambda left: _with_bar(left, say))
-    except KeyboardInterrupt:
-        print("stopped; what is finished is kept, and the same command goes on from there", file=sys.stderr)
-        raise SystemExit(130) from None
+    done = measure_with_bar(wanted, quiet=quiet)
     compared = None if against is None else compare(done, against)
     if as_json:
         print(json.dumps(done.summary | ({} if compared is None else {"compared": compared}), indent=1))
     elif not quiet:
-        _print(done)
+        print_measured(done)
         if compared is not None:
             odds, p = compared["log_odds"], compared["p_feminine"]
             print(
@@ -116,6 +111,18 @@ def measure(
                 f"{odds['max_abs_diff']:.2g} logits ({odds['mean_abs_diff']:.2g} on average), p_feminine by up to "
                 f"{p['max_abs_diff']:.2g} ({p['mean_abs_diff']:.2g}); {compared['only_in_one']} only in one of the two."
             )
+
+
+def measure_with_bar(settings: "MeasureSettings", *, quiet: bool) -> "Measured":
+    """Measure, with a progress bar and messages on standard error."""
+    from referent_probe.measuring import measure as run_measure
+
+    say = Console(stderr=True, quiet=quiet, highlight=False, markup=False, emoji=False)
+    try:
+        return run_measure(settings, notify=lambda line: say.print(line), progress=lambda left: _with_bar(left, say))
+    except KeyboardInterrupt:
+        print("stopped; what is finished is kept, and the same command goes on from there", file=sys.stderr)
+        raise SystemExit(130) from None
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -137,7 +144,8 @@ def _with_bar(left: "Sequence[Pair]", say: Console) -> "Iterable[Pair]":
                 say.print(f"{i} of {len(left)} pairs done, about {minutes:.0f} min left")
 
 
-def _print(done: "Measured") -> None:
+def print_measured(done: "Measured") -> None:
+    """A first look at a measurement, and where its files are."""
     out = Console(highlight=False, markup=False, emoji=False)
     if done.was_complete:
         out.print(f"{done.folder} holds this run already, complete; nothing was computed.\n", soft_wrap=True)

@@ -1,6 +1,6 @@
 """Drawings of what an analysis finds about answers: their probability, divergence, stereotype, information, invariance.
 
-Every function takes tables of `referent_probe.analyse` and returns a `Figure` with a panel a model; it computes and
+Every function takes tables of `referent_probe.analysing` and returns a `Figure` with a panel a model; it computes and
 saves nothing. Shown are answers to prompts, at the primary temperature unless temperature is the axis, with 95 %
 intervals. Contextuality is drawn in `figures_contextuality`.
 """
@@ -74,7 +74,7 @@ _SETTING_LANES = tuple(
         "r_both": (PURPLE, "X", False, ":"),
     }.items()
 )
-_PROBABILITY = (-0.03, 1.03)
+_PROBABILITY = (-0.05, 1.05)
 
 
 def figure_1(quantities: pd.DataFrame, shifts: pd.DataFrame, temperature: Temperature = 0.5) -> Figure:

@@ -1,6 +1,6 @@
 """Drawings of contextuality: which pairs are contextual by which estimator, what dC is made of, what models share.
 
-Every function takes tables of `referent_probe.analyse` and returns a `Figure` with a panel a model; it computes and
+Every function takes tables of `referent_probe.analysing` and returns a `Figure` with a panel a model; it computes and
 saves nothing. Shown are answers to prompts, with 95 % intervals. The published formulas are shaded: they stand there
 for comparison only.
 """
@@ -107,7 +107,7 @@ def figure_4(
             ax.scatter(shares, y, s=14, marker="o", fc="none", ec=color, lw=0.6, zorder=5)
 
     xlabel = ("(a) " if len(models) > 1 else "") + f"share of pairs with dC > {threshold:g}"
-    lanes, limits = _SHARE_LANES, (-0.03, 1.03)
+    lanes, limits = _SHARE_LANES, (-0.05, 1.05)
     options: dict[str, Any] = {"limits": limits, "places": heights, "shaded": _COMPARISON, "behind": draw_reported}
     sections: list[Section] = [Dots(xlabel, tables, _ROWS, lanes, 0.4, **options)]
     detail = "bars: 95 % interval; shaded: published formulas, for comparison only"
@@ -174,7 +174,7 @@ def figure_s5(quantities: pd.DataFrame, threshold: float = PRIMARY_THRESHOLD) ->
             f"share of pairs,\n{name}",
             [where(chosen(kept, model), {"option_order": order}) for model in models],
             _ESTIMATOR_LANES,
-            (-0.03, 1.03),
+            (-0.05, 1.05),
             explained=order == "union",
         )
         for order, name in (("both", "orders averaged"), ("union", "either order"))

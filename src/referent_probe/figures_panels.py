@@ -89,8 +89,8 @@ class Dots:
 
     def height(self, models: Sequence[str]) -> float:
         """Inches."""
-        explanation = legend_lines(self.lanes, width_of(models)) if self.explained else 0
-        return 0.9 + LINE * explanation + self.row_height * max(len(self.rows), 1)
+        explanation = LINE * legend_lines(self.lanes, width_of(models)) if self.explained else 0
+        return 0.9 + explanation + self.row_height * max(len(self.rows), 1)
 
     def draw(self, part: SubFigure, models: Sequence[str], *, first: bool) -> None:
         """Draws it in its part of the figure; the first section names the models."""
@@ -230,15 +230,14 @@ def say(ax: Axes, text: str, row: int | None = None) -> None:
 def strip(ax: Axes, values: ArrayLike, y: float, color: str, room: float) -> None:
     """Single values as points, spread evenly over the room about y; where in it they lie means nothing."""
     x = np.asarray(values, dtype=float)
-    aside = (np.arange(len(x)) * 0.618034 % 1 - 0.5) * room  # golden ratio: even, and the same every time
+    aside = room * (np.arange(len(x)) * 0.618034 % 1 - 0.5)  # golden ratio: even, and the same every time
     ax.scatter(x, y + aside, s=2.5, c=color, lw=0, alpha=0.35, zorder=2, rasterized=True)
 
 
 def legend(part: SubFigure, lanes: Sequence[Lane], width: float, edge: str | None = None) -> None:
     """Explains the lanes below the panels."""
-    look: dict[str, Any] = {"ms": 4, "mew": 0.8}
     handles = [
-        Line2D([], [], ls="", marker=one.marker, mfc=one.face, mec=edge or one.color, label=one.label, **look)
+        Line2D([], [], ls="", marker=one.marker, mfc=one.face, mec=edge or one.color, label=one.label, ms=4, mew=0.8)
         for one in lanes
     ]
     columns = -(-len(lanes) // legend_lines(lanes, width))
@@ -247,6 +246,5 @@ def legend(part: SubFigure, lanes: Sequence[Lane], width: float, edge: str | Non
 
 def legend_lines(lanes: Sequence[Lane], width: float) -> int:
     """Lines of text that a legend takes."""
-    longest = max(len(lane.label) for lane in lanes)
-    columns = max(1, int(width / (longest / CHARACTERS + 0.33)))
+    columns = max(1, int(width / (max(len(lane.label) for lane in lanes) / CHARACTERS + 0.33)))
     return -(-len(lanes) // columns)

@@ -9,9 +9,9 @@ import pytest
 from referent_probe.analysis import agreement_form as module
 from referent_probe.analysis.agreement_form import agreement_form, agreement_form_joint
 from referent_probe.analysis.contextuality import delta_c, delta_c_joint
-from referent_probe.analysis.inference import generator
 from referent_probe.analysis.joint_tables import self_primed_joint
 from referent_probe.errors import OptionError
+from referent_probe.randomness import generator
 
 SIX = np.concatenate(
     [generator(0, "six").random((6, 100_000)), np.array(list(product([0.0, 0.5, 1.0], repeat=6))).T], axis=1

@@ -20,8 +20,8 @@ from referent_probe.analysis.agreement_test import (
     sampled_delta_c_joint,
 )
 from referent_probe.analysis.contextuality import delta_c, delta_c_joint
-from referent_probe.analysis.inference import generator
 from referent_probe.errors import OptionError
+from referent_probe.randomness import generator
 
 Counts = NDArray[np.int64]
 ALPHA = 0.05

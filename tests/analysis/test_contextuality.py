@@ -19,7 +19,6 @@ from referent_probe.analysis.contextuality import (
     delta_c_joint_parts,
     delta_c_parts,
 )
-from referent_probe.analysis.inference import generator
 from referent_probe.analysis.joint_tables import (
     IDENTITY_TOLERANCE,
     log_odds_ratio_difference,
@@ -27,6 +26,7 @@ from referent_probe.analysis.joint_tables import (
     self_primed_joint,
 )
 from referent_probe.errors import OptionError
+from referent_probe.randomness import generator
 
 ESTIMATORS: tuple[Estimator, ...] = get_args(Estimator)
 VALID: tuple[Estimator, ...] = ("self_primed", "steered")

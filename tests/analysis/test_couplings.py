@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from referent_probe.analysis import couplings
 from referent_probe.analysis.contextuality import cyclic_delta_c, delta_c, delta_c_joint
 from referent_probe.analysis.couplings import System, contextuality_lp
-from referent_probe.analysis.inference import generator
 from referent_probe.analysis.joint_tables import list_order_cycle, self_primed_joint
 from referent_probe.errors import OptionError
+from referent_probe.randomness import generator
 
 Numbers = NDArray[np.float64]
 AGREE = np.array([[0.5, 0.0], [0.0, 0.5]])

@@ -15,9 +15,9 @@ from referent_probe.analysis.inference import (
     bootstrap_intervals,
     cluster_bootstrap_interval,
     cluster_means,
-    generator,
     max_t_sign_flip,
 )
+from referent_probe.randomness import generator
 
 
 def normal(*shape: int, seed: int = 0) -> NDArray[np.float64]:

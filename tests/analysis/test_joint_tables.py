@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from referent_probe.analysis import joint_tables
 from referent_probe.analysis.contextuality import cyclic_delta_c
-from referent_probe.analysis.inference import generator
 from referent_probe.analysis.joint_tables import (
     list_order_cycle,
     log_odds_ratio,
@@ -17,6 +16,7 @@ from referent_probe.analysis.joint_tables import (
     self_primed_joint,
 )
 from referent_probe.errors import OptionError
+from referent_probe.randomness import generator
 
 INDEPENDENT = np.full((2, 2), 0.25)
 AGREE = np.array([[0.5, 0.0], [0.0, 0.5]])

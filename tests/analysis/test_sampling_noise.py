@@ -17,7 +17,6 @@ from referent_probe.analysis import noise_in_words, sampling_noise
 from referent_probe.analysis.agreement_form import agreement_form
 from referent_probe.analysis.behaviour.finished import read_run
 from referent_probe.analysis.contextuality import delta_c
-from referent_probe.analysis.inference import generator
 from referent_probe.analysis.noise_in_words import noise_summary
 from referent_probe.analysis.sampling_noise import (
     BOUNDARIES,
@@ -28,6 +27,7 @@ from referent_probe.analysis.sampling_noise import (
     truth_of_run,
 )
 from referent_probe.errors import OptionError, RunError
+from referent_probe.randomness import generator
 
 KEYS = list(COLUMNS[:5])
 SOME = generator(0, "some rates").random((12, 2, 4))

@@ -19,9 +19,9 @@ from referent_probe.analysis.inference import (
     bootstrap_intervals,
     cluster_bootstrap_interval,
     cluster_means,
-    generator,
     max_t_sign_flip,
 )
+from referent_probe.randomness import generator
 
 FEWEST_OCCUPATIONS = 6
 ROUNDING = 1e-3  # logits; ten times what the self-check lets pass in float32

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import DegenerateDataWarning, bootstrap
 
-from referent_probe.randomness import generator as generator
+from referent_probe.randomness import generator
 
 _CHUNK = 4_000_000  # float64 numbers held at a time: 32 MB
 _TIE = 1e-9  # relative; sums of the same numbers in another order differ by less

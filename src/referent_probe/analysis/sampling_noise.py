@@ -26,8 +26,8 @@ from referent_probe.analysis.agreement_test import (
 )
 from referent_probe.analysis.behaviour.arrays import ORDERS, as_arrays
 from referent_probe.analysis.behaviour.finished import FinishedRun
-from referent_probe.analysis.inference import generator
 from referent_probe.errors import OptionError, RunError
+from referent_probe.randomness import generator
 
 DRAWS = (20, 50, 100, 200, 1000, 5000)
 """Valid draws a cell."""

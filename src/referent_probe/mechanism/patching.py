@@ -17,7 +17,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from referent_probe.analysis.inference import generator
 from referent_probe.measurement.choice import Choice, next_token_choice
 from referent_probe.mechanism.attention import attribute
 from referent_probe.mechanism.brute_force import full_patched_logits
@@ -26,6 +25,7 @@ from referent_probe.mechanism.plan import Work, reached
 from referent_probe.models.load import LoadedModel
 from referent_probe.models.record import Recorded, record
 from referent_probe.models.resume import Patch, Site, Sweep, patched_logits
+from referent_probe.randomness import generator
 from referent_probe.records import CONTRASTS, FLOW, HEADS, SELF_CHECKS
 from referent_probe.stimuli.primes import Span
 

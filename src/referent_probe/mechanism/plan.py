@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from referent_probe.analysis.inference import generator
 from referent_probe.mechanism.contrasts import Contrast
 from referent_probe.models.load import LoadedModel
 from referent_probe.models.memory import pass_bytes
 from referent_probe.models.resume import PACKED_TOKENS
+from referent_probe.randomness import generator
 from referent_probe.stimuli.primes import Span
 
 

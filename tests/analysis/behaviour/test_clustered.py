@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from referent_probe.analysis.behaviour.clustered import RESAMPLES, clustered_means
-from referent_probe.analysis.inference import cluster_bootstrap_interval
+from referent_probe.analysis.behaviour.clustered import RESAMPLES, clustered_means, share_interval
+from referent_probe.analysis.inference import Interval, cluster_bootstrap_interval
 
 
 def test_columns_together_are_columns_alone() -> None:
@@ -23,3 +23,11 @@ def test_columns_together_are_columns_alone() -> None:
         assert (interval.n, interval.unit, interval.n_of) == (alone.n, "logits", "occupations")
     assert (found[3].interval.n, found[3].n_rows, found[3].n_left_out) == (0, 0, 60)
     assert np.isnan(found[3].interval.mean)
+
+
+def test_a_share_of_none_is_no_certain_zero() -> None:
+    none, every = (share_interval(Interval(x, x, x, 13, "share of pairs")) for x in (0.0, 1.0))
+    assert (none.low, none.high) == (0, pytest.approx(1 - 0.025 ** (1 / 13)))
+    assert (every.low, every.high) == (pytest.approx(0.025 ** (1 / 13)), 1)
+    for left in Interval(0.5, 0.4, 0.6, 13, "share"), Interval(0.0, np.nan, np.nan, 1, "share"):
+        assert share_interval(left) is left

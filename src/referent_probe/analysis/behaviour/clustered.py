@@ -1,10 +1,11 @@
 """Means over clusters with their intervals, for many columns at once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import binomtest
 
 from referent_probe.analysis.inference import Interval, bootstrap_intervals, cluster_means
 
@@ -67,3 +68,21 @@ def clustered_means(
             interval = Interval(float(mean), float(low), float(high), len(means), unit, n_of)
             results[int(column)] = Clustered(interval, n_rows, len(values) - n_rows)
     return [results[column] for column in range(values.shape[1])]
+
+
+def share_interval(interval: Interval) -> Interval:
+    """The interval of a share of rows, with an end of its own where no row is counted, or every one.
+
+    Resampling zeros gives zeros, which would say that the share is 0 for certain. There the open end is the exact
+    binomial one of the share of clusters that have any (or lack any), within which the share of rows must lie.
+
+    Source: Clopper and Pearson 1934, The use of confidence or fiducial limits; `scipy.stats.binomtest`.
+
+    Example:
+        >>> str(share_interval(Interval(0.0, 0.0, 0.0, 60, "share of pairs")))
+        '0.0000 [0.0000, 0.0596] share of pairs, n = 60 occupations'
+    """
+    if interval.mean not in (0.0, 1.0) or interval.n < 2:
+        return interval
+    ends = binomtest(int(interval.mean * interval.n), interval.n).proportion_ci(0.95, "exact")
+    return replace(interval, low=float(ends.low), high=float(ends.high))

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from referent_probe.analysis.behaviour.arrays import Arrays
-from referent_probe.analysis.behaviour.clustered import clustered_means
+from referent_probe.analysis.behaviour.clustered import clustered_means, share_interval
 from referent_probe.analysis.behaviour.quantities import found
 from referent_probe.errors import RunError
 
@@ -41,5 +41,6 @@ def comprehension_quantities(run: Arrays, seed: int) -> list[dict[str, Any]]:
             means = clustered_means(cells, part["occupation"].to_numpy(), seed=seed, unit="share of prompts")
             for quantity, mean in zip(_NUMBERS, means, strict=True):
                 about: dict[str, Any] = {"n_rows": mean.n_rows, "rows_of": "prompts", "n_left_out": mean.n_left_out}
-                rows.append(found(quantity, mean.interval, **about, setting=setting, factor=str(question)))
+                interval = share_interval(mean.interval) if quantity == "comprehension_accuracy" else mean.interval
+                rows.append(found(quantity, interval, **about, setting=setting, factor=str(question)))
     return rows

@@ -2,12 +2,13 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from referent_probe.analysis.behaviour.clustered import Clustered, clustered_means
+from referent_probe.analysis.behaviour.clustered import Clustered, clustered_means, share_interval
 from referent_probe.analysis.behaviour.quantities import found
 from referent_probe.analysis.behaviour.single_blank import FOR_COMPARISON
 from referent_probe.analysis.contextuality import THRESHOLDS
@@ -71,6 +72,7 @@ def contextual_quantities(pairs: pd.DataFrame, primary: float, seed: int) -> lis
         names = occupation.loc[calls.index].to_numpy()
         shares = clustered_means(calls.to_numpy(), names, seed=seed, unit="share of pairs")
         for key, share in zip(_keys(calls), shares, strict=True):
+            share = replace(share, interval=share_interval(share.interval))
             rows.append(_row("contextual_share", share, key, threshold=threshold))
     kept = pairs[(pairs["temperature"] == primary) | (pairs["reading"] != "choice")]
     for column, unit in _PARTS.items():

@@ -36,7 +36,7 @@ COLUMNS = (
     "note",
 )
 """Of the table, in order. `n` counts what is resampled, `n_rows` what the number is of, `n_left_out` what had no finite
-number; low and high are the ends of a 95 % interval."""
+number; low and high are the ends of a 95 % interval (`clustered.share_interval` where a share is 0 or 1)."""
 
 _NUMBERS = ("temperature", "threshold", "value", "low", "high", "p", "p_adjusted")
 _COUNTS = ("n", "n_rows", "n_left_out")

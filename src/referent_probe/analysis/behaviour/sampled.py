@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from referent_probe.analysis.agreement_test import agreement_test, benjamini_hochberg, either_order, sampled_delta_c
 from referent_probe.analysis.behaviour.arrays import ORDERS, Arrays, gridded
-from referent_probe.analysis.behaviour.clustered import clustered_means
+from referent_probe.analysis.behaviour.clustered import clustered_means, share_interval
 from referent_probe.analysis.behaviour.quantities import found
 from referent_probe.analysis.behaviour.systems import COLUMNS
 from referent_probe.errors import RunError
@@ -128,5 +128,5 @@ def verdict_quantities(pairs: pd.DataFrame, seed: int) -> list[dict[str, Any]]:
         for (quantity, threshold, note), mean in zip(named, means, strict=True):
             about: dict[str, Any] = {"n_rows": mean.n_rows, "rows_of": "pairs", "n_left_out": mean.n_left_out}
             about |= {"option_order": str(order), "temperature": temperature, "estimator": ESTIMATOR}
-            rows.append(found(quantity, mean.interval, note=note, threshold=threshold, **about))
+            rows.append(found(quantity, share_interval(mean.interval), note=note, threshold=threshold, **about))
     return rows

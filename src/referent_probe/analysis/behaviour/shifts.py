@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from referent_probe.analysis.behaviour.arrays import ORDERS, Arrays, gridded
-from referent_probe.analysis.behaviour.clustered import RESAMPLES, clustered_means
+from referent_probe.analysis.behaviour.clustered import RESAMPLES, clustered_means, share_interval
 from referent_probe.analysis.behaviour.quantities import found
 from referent_probe.analysis.divergence import bernoulli_kl_bits, expected_smoothed_kl_bits
 from referent_probe.analysis.invariance import SENSITIVITY_MARGINS, difference_p, invariance, noise_floor
@@ -116,7 +116,7 @@ def _of_setting(result: Any, order: str, factor: str, reading: str, *, with_mean
     common = _common(order, reading, result.n_templates, result.n_left_out)
     common |= {"setting": result.setting, "factor": factor}
     rows = [
-        found("share_within_margin", result.share_within, threshold=result.margin, **common),
+        found("share_within_margin", share_interval(result.share_within), threshold=result.margin, **common),
         found(
             "equivalence",
             result.mean,
@@ -169,8 +169,8 @@ def _follow(
     return [
         found("follow_shift", mean.interval, p=p, verdict=verdict, **common),
         found("follow_rms", root, **common),
-        found("share_following", follows.interval, threshold=margin, **common),
-        found("share_opposing", opposes.interval, threshold=margin, **common),
+        found("share_following", share_interval(follows.interval), threshold=margin, **common),
+        found("share_opposing", share_interval(opposes.interval), threshold=margin, **common),
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from referent_probe.analyse import Analysed, analyse
+from referent_probe.analysing import Analysed, analyse
 from referent_probe.analysis.behaviour.quantities import COLUMNS, QUANTITIES
 from referent_probe.analysis.behaviour.systems import COLUMNS as PAIR_COLUMNS
 from referent_probe.errors import OptionError, RunError, StimuliError
