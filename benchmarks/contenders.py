@@ -243,8 +243,8 @@ def run_alone(name: str, job: Job) -> dict[str, Any]:
 
     model.register_forward_pre_hook(count, with_kwargs=True)
     loaded, began = peak_mib(), time.perf_counter()
-    measured = {"values": score(), "seconds": time.perf_counter() - began, "tokens": tokens, "loaded_mib": loaded}
-    return measured | {"peak_mib": peak_mib(), "threads": torch.get_num_threads()}
+    measured = {"loaded_mib": loaded, "values": score(), "seconds": time.perf_counter() - began}
+    return measured | {"tokens": tokens, "peak_mib": peak_mib(), "threads": torch.get_num_threads()}
 
 
 def peak_mib() -> float:

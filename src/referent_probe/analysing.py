@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from referent_probe.analysis.behaviour.arrays import Arrays, as_arrays
 from referent_probe.analysis.behaviour.clustered import RESAMPLES
 from referent_probe.analysis.behaviour.contextual import overlap_quantities
 from referent_probe.analysis.behaviour.finished import FinishedRun, read_runs
-from referent_probe.analysis.behaviour.in_summary import beside_the_paper, nested
+from referent_probe.analysis.behaviour.in_summary import beside_the_paper, nested, reported_values
 from referent_probe.analysis.behaviour.quantities import found, quantities_table
 from referent_probe.analysis.behaviour.roles import Source, ratings_of
 from referent_probe.analysis.behaviour.sampled import ESTIMATOR
@@ -22,6 +23,8 @@ from referent_probe.analysis.behaviour.words import in_words
 from referent_probe.analysis.contextuality import THRESHOLDS
 from referent_probe.analysis.invariance import MARGIN, SENSITIVITY_MARGINS
 from referent_probe.errors import OptionError, RunError, StimuliError
+from referent_probe.figures_behaviour import figure_1, figure_2, figure_3, figure_invariance, figure_s4
+from referent_probe.figures_contextuality import figure_4, figure_delta_c, figure_s5
 from referent_probe.stimuli.rows import WINOPRON_SHA256
 from referent_probe.store import Run, check_out, open_run, versions
 
@@ -115,7 +118,7 @@ def analyse(
         summary = _summary(finished, arrays, tables, counts, config, rated_by)
         named = {"quantities": tables.quantities, "pairs": tables.pairs, "shifts": tables.shifts}
         rows = {name: len(table) for name, table in named.items()}
-        run.finish(named, summary, {}, {"counts": rows}, csv=csv)
+        run.finish(named, summary, _drawn(tables, summary), {"counts": rows}, csv=csv)
     return _read_finished(run, csv=False, was_complete=False)
 
 
@@ -140,6 +143,22 @@ def _default_folder(finished: Sequence[FinishedRun]) -> Path:
         return finished[0].folder / "analysis"
     names = "_".join(run.model.replace("/", "-").replace(" ", "-") for run in finished)
     return Path("runs") / f"analysis_{names}"[:200]
+
+
+def _drawn(tables: Tables, summary: Mapping[str, Any]) -> dict[str, Figure]:
+    """The paper's figures, and two that it lacks."""
+    settings, quantities = summary["settings"], tables.quantities
+    temperature, margin = settings["temperature"], settings["margin"]
+    return {
+        "figure_1": figure_1(quantities, tables.shifts, temperature),
+        "figure_2": figure_2(quantities, temperature),
+        "figure_3": figure_3(quantities, temperature),
+        "figure_4": figure_4(quantities, reported_values(), temperature),
+        "figure_s4": figure_s4(quantities),
+        "figure_s5": figure_s5(quantities),
+        "delta_c": figure_delta_c(quantities, tables.pairs, temperature=temperature),
+        "invariance": figure_invariance(quantities, margin),
+    }
 
 
 def _joined(parts: Sequence[Tables], arrays: Sequence[Arrays]) -> Tables:

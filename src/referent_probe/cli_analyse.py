@@ -85,7 +85,7 @@ def print_analysed(done: "Analysed") -> None:
             _print_whole(out, table)
             out.print()
     out.print(done.paragraph)
-    out.print(f"\nFiles: {done.folder}/summary.json, *.parquet, manifest.json", soft_wrap=True)
+    out.print(f"\nFiles: {done.folder}/summary.json, *.parquet, manifest.json, figures/*.png and *.pdf", soft_wrap=True)
 
 
 def settings_table(quantities: "pd.DataFrame", model: str, temperature: float, settings: dict[str, Any]) -> Table:

@@ -65,7 +65,7 @@ def head_map(heads: pd.DataFrame, total: Interval) -> Figure:
     detail = f"total effect {total}; {note}".replace(", n =", "\nn =")
     limit = _limit(heads[["denoise_mean", "noise_mean"]])
     width, height = np.clip(1.2 + 0.24 * n_heads, COLUMN, PAGE), np.clip(1.4 + 0.11 * n_layers, 2.6, 9.0)
-    with _drawing(width, height, "Patching one head at a time", detail) as (figure, body):
+    with drawing(width, height, "Patching one head at a time", detail) as (figure, body):
         panels = body.subplots(1, 2, sharey=True)
         for ax, direction, meaning in zip(panels, ("denoise", "noise"), ("sufficient?", "necessary?"), strict=True):
             grid = heads.pivot(index="layer", columns="head", values=f"{direction}_mean")
@@ -101,7 +101,7 @@ def flow_map(flow: pd.DataFrame) -> Figure:
     remark = "" if shares else "\n(too small a total to divide by)"
     detail = f"total effect {total:.2f} logits, n = {flow['n_contrasts'].max()} contrasts{remark}"
     width, height = np.clip(1.9 + 0.05 * n_layers, COLUMN, PAGE), 1.2 + 0.17 * len(spans)
-    with _drawing(width, height, "Where the effect of the priming pronoun sits", detail) as (figure, body):
+    with drawing(width, height, "Where the effect of the priming pronoun sits", detail) as (figure, body):
         ax = body.subplots()
         image = _image(ax, grid, _limit(grid), "layer")
         ax.set_yticks(range(len(spans)), [span.replace("_", " ") for span in spans])
@@ -128,7 +128,7 @@ def attention_by_layer(heads: pd.DataFrame, n_named: int = 4) -> Figure:
     columns = ("attention_to_prime_mean", "prime_attribution_mean")
     detail = f"at the target slot, named layer.head, n = {len(heads)} heads"
     width, headline = np.clip(1.9 + 0.05 * n_layers, COLUMN, PAGE), "What each head takes from the priming pronoun"
-    with _drawing(width, 4.0, headline, detail) as (figure, body):
+    with drawing(width, 4.0, headline, detail) as (figure, body):
         panels = body.subplots(2, 1, sharex=True)
         for ax, column in zip(panels, columns, strict=True):
             ax.axhline(0, color="black", lw=0.5, zorder=1)
@@ -170,7 +170,7 @@ def pair_effects(contrasts: pd.DataFrame) -> Figure:
     named = row_height >= 0.1
     dot, bar = (12, 60) if named else (4, 15)
     detail = f"n = {len(rows)} pairs, {contrasts['total_effect'].count()} contrasts"
-    with _drawing(COLUMN, 1.6 + row_height * len(rows), "Effect of the prime, pair by pair", detail) as (figure, body):
+    with drawing(COLUMN, 1.6 + row_height * len(rows), "Effect of the prime, pair by pair", detail) as (figure, body):
         ax = body.subplots()
         ax.axvline(0, color="black", lw=0.6, zorder=1)
         for order, (label, marker, color) in _ORDERS.items():
@@ -193,7 +193,7 @@ def pair_effects(contrasts: pd.DataFrame) -> Figure:
 
 
 @contextmanager
-def _drawing(width: float, height: float, headline: str, detail: str) -> Iterator[tuple[Figure, SubFigure]]:
+def drawing(width: float, height: float, headline: str, detail: str) -> Iterator[tuple[Figure, SubFigure]]:
     """A titled figure in the one style and the room below its titles; laid out when the block ends."""
     with mpl.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # a role noun in a script that the font lacks

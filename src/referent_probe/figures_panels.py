@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import ArrayLike
 
 from referent_probe.figures import COLUMN, MISSING, PAGE, STYLE
-from referent_probe.figures import _drawing as drawing
+from referent_probe.figures import drawing as drawing
 from referent_probe.figures_lanes import Keys, Lane, counted, where
 
 SHADE = "#EFEFEF"  # behind what is shown for comparison only

@@ -4,6 +4,7 @@ import csv
 import math
 from collections.abc import Mapping
 from importlib.resources import files
+from io import StringIO
 from typing import Any
 
 import pandas as pd
@@ -63,6 +64,12 @@ _QUESTIONS = {
     "comprehension_gender_tracking": "gender",
 }
 _NOT_MODELS = ("quantity", "setting", "unit", "provenance")
+
+
+def reported_values() -> pd.DataFrame:
+    """The paper's reported numbers: `quantity`, `setting`, a column a model, `unit`, `provenance`."""
+    path = files("referent_probe.analysis").joinpath("data/reported_values.csv")
+    return pd.read_csv(StringIO(path.read_text(encoding="utf-8")))
 
 
 def beside_the_paper(quantities: pd.DataFrame, primary: float, stimuli: str) -> list[dict[str, Any]]:
