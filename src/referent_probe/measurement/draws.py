@@ -1,7 +1,6 @@
 """Answers drawn as the paper draws them, many from one pass over the prompt, and parsed from their text."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -31,7 +30,7 @@ def draw_answers(
     """Draw whole answers and count what they parse to.
 
     Draws that agree so far go on together: how many of them take which token is one multinomial draw, which is the
-    same distribution as drawing them one by one.
+    same distribution as drawing them one by one. What comes after the first word is not drawn, since it is not read.
 
     Args:
         model: Loaded model.
@@ -53,8 +52,9 @@ def draw_answers(
     """
     following = next_tokens(model, contexts, [settings])
     ends = set(settings.eos_ids)
+    parsers = [_Parser(model, prompt, one) for prompt, one in zip(prompts, forms, strict=True)]
+    counted = [dict.fromkeys(NAMES, 0) for _ in prompts]
     level: dict[tuple[int, tuple[int, ...]], int] = {(prompt, ()): n for prompt in range(len(prompts))}
-    finished: list[Counter[tuple[int, ...]]] = [Counter() for _ in prompts]
     for step in range(1, settings.max_new_tokens + 1):
         grown: dict[tuple[int, tuple[int, ...]], int] = {}
         waiting = sorted(level)
@@ -64,26 +64,32 @@ def draw_answers(
             for (prompt, path), (ids, [p]) in zip(chunk, found, strict=True):
                 order = np.argsort(ids)
                 drawn = generators[prompt].multinomial(level[prompt, path], p[order] / p.sum())
-                for token, count in zip(ids[order].tolist(), drawn.tolist(), strict=True):
-                    if count and (token in ends or step == settings.max_new_tokens):
-                        finished[prompt][path if token in ends else (*path, token)] += count
-                    elif count:
-                        grown[prompt, (*path, token)] = count
+                for i in np.flatnonzero(drawn).tolist():
+                    token, count = int(ids[order[i]]), int(drawn[i])
+                    longer = path if token in ends else (*path, token)
+                    name, is_open = parsers[prompt].parse(longer)
+                    if is_open and token not in ends and step < settings.max_new_tokens:
+                        grown[prompt, longer] = count
+                    else:
+                        counted[prompt][name] += count
         level = grown
-    return [_counted(model, prompt, one, paths) for prompt, one, paths in zip(prompts, forms, finished, strict=True)]
+    return counted
 
 
-def _counted(
-    model: LoadedModel, prompt: EncodedPrompt, forms: Forms, paths: Counter[tuple[int, ...]]
-) -> dict[str, int]:
-    names = {forms.feminine: "n_feminine", forms.masculine: "n_masculine", forms.they: "n_they"}
-    names = {form.casefold(): name for form, name in names.items()}
-    counted = dict.fromkeys(NAMES, 0)
-    decode = model.tokenizer.backend_tokenizer.decode
-    before = decode(list(prompt.ids), skip_special_tokens=False)
-    for path, count in paths.items():
-        text = decode([*prompt.ids, *path], skip_special_tokens=False)[len(before) :]
+class _Parser:
+    """Reads an answer off its text."""
+
+    def __init__(self, model: LoadedModel, prompt: EncodedPrompt, forms: Forms) -> None:
+        names = {forms.feminine: "n_feminine", forms.masculine: "n_masculine", forms.they: "n_they"}
+        self.names = {form.casefold(): name for form, name in names.items()}
+        self.decode = model.tokenizer.backend_tokenizer.decode
+        self.ids = list(prompt.ids)
+        self.before = self.decode(self.ids, skip_special_tokens=False)
+
+    def parse(self, path: tuple[int, ...]) -> tuple[str, bool]:
+        """What the text is read as, and whether more of it could change that."""
+        text = self.decode([*self.ids, *path], skip_special_tokens=False)[len(self.before) :]
         match = _FIRST_WORD.match(text)
         assert match is not None
-        counted[names.get(match[1].casefold(), "n_other")] += count
-    return counted
+        is_open = match.end() == len(text) or text.endswith("\ufffd")  # part of a character may yet be a letter
+        return self.names.get(match[1].casefold(), "n_other"), is_open

@@ -98,7 +98,17 @@ def read(model: LoadedModel, sequences: Sequence[Sequence[int]]) -> Contexts:
             base = go_on(model, base, [0] * len(bases), [stem[len(root) :] for stem in bases])
         tails = [ids[len(stem) :] for ids, stem in zip(distinct, stems, strict=True)]
         found = go_on(model, base, [bases.index(stem) for stem in stems], tails)
-    return found if wanted == distinct else found.take([distinct.index(ids) for ids in wanted])
+    if wanted == distinct:
+        return found
+    order = torch.tensor([distinct.index(ids) for ids in wanted], device=model.device)
+    keys, values, padding, logits = list(found.keys), list(found.values), found.padding, found.logits
+    del found
+    return Contexts(
+        _each(keys, lambda tensor: tensor.index_select(0, order)),
+        _each(values, lambda tensor: tensor.index_select(0, order)),
+        tuple(padding[i] for i in order.tolist()),
+        logits.index_select(0, order),
+    )
 
 
 def go_on(
@@ -202,8 +212,21 @@ def _pass(
     if not keep:
         return Contexts((), (), (), logits)
     shift = lengths.max() - lengths
-    keys, values = (tuple(_end_together(tensor, shift) for tensor in tensors) for tensors in seen(cache))
-    return Contexts(keys, values, tuple((padding + shift).tolist()), logits)
+    keys, values = [list(tensors) for tensors in seen(cache, forget=True)]
+    padding = padding + shift
+    return Contexts(
+        _each(keys, lambda tensor: _end_together(tensor, shift)),
+        _each(values, lambda tensor: _end_together(tensor, shift)),
+        tuple(padding.tolist()),
+        logits,
+    )
+
+
+def _each(tensors: list[Tensor], change: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:
+    """Changes one block's tensor after the other, so that old and new are never all held at once."""
+    for i in range(len(tensors)):
+        tensors[i] = change(tensors[i])
+    return tuple(tensors)
 
 
 def _forward(

@@ -93,8 +93,12 @@ def empty_cache(blocks: int) -> Cache:
     return Cache(layers=[_RecordingLayer() for _ in range(blocks)])
 
 
-def seen(cache: Cache) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+def seen(cache: Cache, *, forget: bool = False) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """Keys and values of all positions after a pass, prefix included, per block [batch, heads, T, d_head].
+
+    Args:
+        cache: Of the pass.
+        forget: Whether the cache shall let go of them, so that they are freed when the caller lets go too.
 
     Raises:
         CacheLostError: Attention never saw the cache.
@@ -102,4 +106,7 @@ def seen(cache: Cache) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     found = [layer.seen for layer in cache.layers if layer.seen is not None]
     if len(found) < len(cache.layers):
         raise CacheLostError(f"{len(cache.layers) - len(found)} of {len(cache.layers)} blocks never saw the cache")
+    if forget:
+        for layer in cache.layers:
+            layer.seen = None
     return tuple(keys for keys, _ in found), tuple(values for _, values in found)
