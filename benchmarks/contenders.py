@@ -42,8 +42,9 @@ def prepare_ours(job: Job, *, whole: bool) -> Prepared:
     from referent_probe.measurement.answer import answers_behind
     from referent_probe.measurement.readings import own_tokens
     from referent_probe.measurement.warp import SamplingSettings, resolve_settings
-    from referent_probe.models.contexts import log_probabilities, read
+    from referent_probe.models.contexts import log_probabilities
     from referent_probe.models.load import load_model
+    from referent_probe.models.reading import read, root_of
     from referent_probe.models.tokens import answer_token, encode
     from referent_probe.stimuli.options import FORMS, OptionOrder
     from referent_probe.stimuli.primes import ContextSetting
@@ -61,9 +62,12 @@ def prepare_ours(job: Job, *, whole: bool) -> Prepared:
 
     def score() -> list[Any]:
         values: list[Any] = []
+        root = None
         for forms, prompts in templates:
             encoded = [encode(prompt, model.tokenizer, model.quirks) for prompt in prompts]
-            contexts = read(model, [prompt.ids for prompt in encoded])
+            ids = [prompt.ids for prompt in encoded]
+            root = root or root_of(model, ids)  # as `measure` does, once for all
+            contexts = read(model, ids, root)
             if whole:
                 every = [forms] * len(encoded)
                 [answers] = answers_behind(model, contexts, every, sampling, [TEMPERATURE], threshold=1e-6)

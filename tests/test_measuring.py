@@ -190,7 +190,7 @@ def test_a_difference_too_large_ends_the_run_without_a_manifest(
 
     real = collect.read
 
-    def wrong(loaded: Any, sequences: Any) -> Any:
+    def wrong(loaded: Any, sequences: Any, root: Any = None) -> Any:
         from dataclasses import replace
 
         found = real(loaded, sequences)

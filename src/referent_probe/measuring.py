@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,7 +129,7 @@ def measure(
     # From here on torch is needed; what came before answers at once.
     import torch
 
-    from referent_probe.measurement.collect import Request, measure_pair
+    from referent_probe.measurement.collect import Request, measure_pair, roots_of
     from referent_probe.measurement.warp import SamplingSettings, resolve_settings
     from referent_probe.models import contexts
     from referent_probe.models.load import load_model
@@ -182,6 +182,7 @@ def measure(
     if len(left) < len(pairs):
         notify(f"going on: {len(pairs) - len(left)} of {len(pairs)} pairs are done already")
     with run.writing_alone():
+        request = replace(request, roots=roots_of(model, pairs, request))
         for pair in progress(left):
             measured = measure_pair(model, pair, request)
             run.save_unit(pair.id, measured.tables, measured.measured)

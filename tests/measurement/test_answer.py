@@ -16,7 +16,7 @@ from referent_probe.measurement import answer as module
 from referent_probe.measurement.answer import Answer, answer_probabilities, answers_behind, next_tokens, whole_answers
 from referent_probe.measurement.spelling import Reader, Vocabulary
 from referent_probe.measurement.warp import Likely, SamplingSettings, likely, resolve_settings, warp
-from referent_probe.models.contexts import read
+from referent_probe.models.reading import read
 from referent_probe.stimuli.options import FORMS, Case, Forms
 
 SHE, HER, HIS = (FORMS[case] for case in Case)

@@ -14,11 +14,11 @@ import torch
 
 from referent_probe.measurement import collect
 from referent_probe.measurement.answer import answer_probabilities
-from referent_probe.measurement.collect import Request, measure_pair
+from referent_probe.measurement.collect import Request, measure_pair, roots_of
 from referent_probe.measurement.draws import draw_answers
 from referent_probe.measurement.warp import SamplingSettings, resolve_settings
-from referent_probe.models.contexts import read
 from referent_probe.models.load import LoadedModel, load_model
+from referent_probe.models.reading import read
 from referent_probe.models.tokens import encode
 from referent_probe.randomness import generator
 from referent_probe.records import MEASUREMENT, conform
@@ -228,6 +228,18 @@ def test_draws_do_not_depend_on_company(
     assert [len(some[name]) for name in ("joint", "sentences", "comprehension")] == [0, 0, 0]
 
 
+def test_beginnings_read_once_for_the_run_change_rounding_only(
+    model: LoadedModel, pair: Pair, request_: Request, tables: dict[str, pd.DataFrame]
+) -> None:
+    pairs = load_stimuli().pairs[3:6]
+    roots = roots_of(model, pairs, request_)
+    assert all(root is not None and len(root.ids) > 50 for root in (roots.choice, roots.joint, roots.comprehension))
+    found = measure_pair(model, pair, replace(request_, roots=roots)).tables
+    for name, column in (("choices", "log_odds"), ("joint", "p_ff"), ("comprehension", "p_right")):
+        np.testing.assert_allclose(found[name][column], tables[name][column], rtol=0, atol=CLOSE)
+        assert (found[name]["ids"] == tables[name]["ids"]).all()
+
+
 def test_the_self_check_sees_a_wrong_pass(
     model: LoadedModel, pair: Pair, request_: Request, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,7 +247,7 @@ def test_the_self_check_sees_a_wrong_pass(
     small = replace(small, comprehension=frozenset())
     assert measure_pair(model, pair, small).measured["abs_diff"] < CLOSE
 
-    def wrong(model: LoadedModel, sequences: Any) -> Any:
+    def wrong(model: LoadedModel, sequences: Any, root: Any = None) -> Any:
         found = read(model, sequences)
         return replace(found, logits=found.logits + torch.linspace(0, 1, found.logits.shape[1]))
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from referent_probe.models import contexts as module
-from referent_probe.models.contexts import Contexts, go_on, log_probabilities, logits_behind, read
+from referent_probe.models.contexts import Contexts, go_on, log_probabilities, logits_behind
+from referent_probe.models.reading import read, root_of
 
 CLOSE = 1e-5
 START, MIDDLE = [7, 8, 9, 10, 11, 12, 13, 14, 15, 16], list(range(20, 32))
@@ -126,6 +127,38 @@ def test_a_chunk_that_does_not_fit_is_halved(tiny_model: Any, monkeypatch: pytes
     monkeypatch.setattr(module, "_pass", lambda *args, **named: (_ for _ in ()).throw(RuntimeError("another fault")))
     with pytest.raises(RuntimeError, match="another fault"):
         read(loaded(tiny), sequences)
+
+
+@pytest.mark.parametrize("shape", ["all share", "shared in two steps", "beginnings of each other", "one"])
+@pytest.mark.parametrize("length", [1, 2, 3, 9, 10, 11])
+def test_a_root_changes_rounding_only(tiny_model: Any, shape: str, length: int) -> None:
+    """Also one that is too long for some, is all of one, or begins none."""
+    tiny, sequences = tiny_model("gpt-oss"), SHAPES[shape]
+    model = loaded(tiny)
+    root = root_of(model, [[*START, 3][: length + 1], [*START[:length], 99]])
+    assert root is not None
+    assert root.ids == tuple(START[:length]) if length < 10 else root.ids[:10] == tuple(START)
+    found = read(model, sequences, root)
+    assert largest(found.logits, [alone(tiny, ids) for ids in sequences]) < CLOSE
+    assert [found.keys[0].shape[2] - pad for pad in found.padding] == [len(ids) for ids in sequences]
+
+
+def test_a_root_is_not_read_again(tiny_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = tiny_model("llama")
+    model, counted = loaded(tiny), []
+    sequences = [[1] * 60 + [2 + i] * 45 + [10 + j] * 15 for i in range(7) for j in range(2)]
+    root = root_of(model, sequences)
+    assert root is not None
+    assert len(root.ids) == 60
+    forward = type(tiny.bridge.original_model).forward
+    monkeypatch.setattr(
+        type(tiny.bridge.original_model),
+        "forward",
+        lambda self, ids, **named: (counted.append(ids.numel()), forward(self, ids, **named))[1],
+    )
+    read(model, sequences, root)
+    assert counted == [7 * 45, 14 * 15]
+    assert root_of(model, [[1, 2], [3]]) is None
 
 
 @pytest.mark.parametrize("sequences", [[], [[]], [[1], []]])

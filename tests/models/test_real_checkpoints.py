@@ -9,8 +9,9 @@ from tests.models.test_packaged import USERS_CACHE
 from referent_probe.mechanism.brute_force import full_patched_logits
 from referent_probe.mechanism.contrasts import build_contrasts
 from referent_probe.models import packaged
-from referent_probe.models.contexts import log_probabilities, read
+from referent_probe.models.contexts import log_probabilities
 from referent_probe.models.load import load_model
+from referent_probe.models.reading import read
 from referent_probe.models.record import record
 from referent_probe.models.registry import KNOWN
 from referent_probe.models.resume import Patch, Site, patched_logits

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from referent_probe.errors import OptionError
 from referent_probe.measurement.spelling import OPEN, OTHER, Reader, Spelled, check_forms, reader_of
 from referent_probe.measurement.warp import Likely, ResolvedSettings, SamplingSettings, likely, resolve_settings
-from referent_probe.models.contexts import Contexts, logits_behind, read
+from referent_probe.models.contexts import Contexts, logits_behind
 from referent_probe.models.load import LoadedModel
+from referent_probe.models.reading import read
 from referent_probe.models.tokens import EncodedPrompt
 from referent_probe.stimuli.options import Forms
 

@@ -9,15 +9,16 @@ import pandas as pd
 import torch
 
 from referent_probe.measurement.answer import answers_behind
-from referent_probe.measurement.comprehension import comprehension_rows
+from referent_probe.measurement.comprehension import asked_of, comprehension_rows
 from referent_probe.measurement.draws import draw_answers
 from referent_probe.measurement.identity import hash_of
-from referent_probe.measurement.joint import joint_rows
+from referent_probe.measurement.joint import joint_prompts, joint_rows
 from referent_probe.measurement.readings import own_tokens
 from referent_probe.measurement.sentences import sentence_rows
 from referent_probe.measurement.warp import ResolvedSettings
-from referent_probe.models.contexts import Contexts, log_probabilities, read
+from referent_probe.models.contexts import Contexts, log_probabilities
 from referent_probe.models.load import LoadedModel
+from referent_probe.models.reading import Root, read, root_of
 from referent_probe.models.tokens import EncodedPrompt, encode
 from referent_probe.randomness import generator
 from referent_probe.records import MEASUREMENT, SCHEMAS
@@ -25,6 +26,15 @@ from referent_probe.stimuli.options import FORMS, OptionOrder
 from referent_probe.stimuli.primes import ContextSetting
 from referent_probe.stimuli.prompts import PromptWording, choice_prompt
 from referent_probe.stimuli.templates import Pair, Template
+
+
+@dataclass(frozen=True)
+class Roots:
+    """What all prompts of a kind begin with, read once for a run; None where there is none."""
+
+    choice: Root | None = None
+    joint: Root | None = None
+    comprehension: Root | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,7 @@ class Request:
         sentences: Whether to score whole sentences.
         comprehension: Ids of the pairs on which to ask the three questions.
         seed: Of the draws.
+        roots: From `roots_of`; without them each template's prompts are read from their first token.
     """
 
     wording: PromptWording
@@ -54,6 +65,37 @@ class Request:
     sentences: bool = True
     comprehension: frozenset[str] = frozenset()
     seed: int = 0
+    roots: Roots = Roots()
+
+
+def roots_of(model: LoadedModel, pairs: Sequence[Pair], request: Request) -> Roots:
+    """What the prompts of a run begin with: found from its first and its last pair, so that it is always the same.
+
+    Args:
+        model: Loaded model.
+        pairs: All pairs of the run.
+        request: What will be measured of them.
+    """
+    two = [pairs[0], pairs[-1]]
+    choice = [
+        prompt.ids
+        for pair in two
+        for template in pair.members
+        for prompt in _prompts(model, pair, template, tuple(ContextSetting), request.wording)
+    ]
+    asked = [pair for pair in pairs if pair.id in request.comprehension]
+    joint = [prompt.ids for pair in two for prompt in joint_prompts(model, pair)] if request.joint else []
+    questions = [
+        prompt.ids
+        for pair in asked[:1] + asked[-1:]
+        for t in pair.members
+        for prompt in asked_of(model, pair, t, _primed(request))[1]
+    ]
+    return Roots(*(root_of(model, ids) if ids else None for ids in (choice, joint, questions)))
+
+
+def _primed(request: Request) -> list[ContextSetting]:
+    return [setting for setting in request.settings if setting.gender is not None]
 
 
 @dataclass(frozen=True)
@@ -83,24 +125,30 @@ def measure_pair(model: LoadedModel, pair: Pair, request: Request) -> MeasuredPa
     differences = []
     for number, template in enumerate(pair.members, start=1):
         cells = list(product(request.settings, OptionOrder))
-        prompts = [
-            encode(
-                choice_prompt(template, pair.partner(template), *cell, request.wording), model.tokenizer, model.quirks
-            )
-            for cell in cells
-        ]
-        contexts = read(model, [prompt.ids for prompt in prompts])
+        prompts = _prompts(model, pair, template, request.settings, request.wording)
+        contexts = read(model, [prompt.ids for prompt in prompts], request.roots.choice)
         differences.append(_self_check(model, prompts, contexts, generator(request.seed, "self-check", template.id)))
         _add_choices(rows, model, pair, template, number, cells, prompts, contexts, request)
         if request.sentences:
             rows["sentences"] += sentence_rows(model, pair, template, request.settings)
     if request.joint:
-        rows["joint"] += joint_rows(model, pair, request.sampling, request.temperatures, request.threshold)
+        rows["joint"] += joint_rows(
+            model, pair, request.sampling, request.temperatures, request.threshold, request.roots.joint
+        )
     if pair.id in request.comprehension:
-        primed = [setting for setting in request.settings if setting.gender is not None]
-        rows["comprehension"] += comprehension_rows(model, pair, primed)
+        rows["comprehension"] += comprehension_rows(model, pair, _primed(request), request.roots.comprehension)
     tables = {name: pd.DataFrame(rows[name], columns=[c.name for c in SCHEMAS[name]]) for name in MEASUREMENT}
     return MeasuredPair(tables, {"abs_diff": max(differences)})
+
+
+def _prompts(
+    model: LoadedModel, pair: Pair, template: Template, settings: Sequence[ContextSetting], wording: PromptWording
+) -> list[EncodedPrompt]:
+    """The choice prompts of a template, by setting and option order."""
+    return [
+        encode(choice_prompt(template, pair.partner(template), setting, order, wording), model.tokenizer, model.quirks)
+        for setting, order in product(settings, OptionOrder)
+    ]
 
 
 def _add_choices(

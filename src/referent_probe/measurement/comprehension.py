@@ -10,15 +10,40 @@ from scipy.special import logsumexp
 from referent_probe.errors import PromptError
 from referent_probe.measurement.identity import hash_of
 from referent_probe.measurement.readings import own_tokens
-from referent_probe.models.contexts import log_probabilities, read
+from referent_probe.models.contexts import log_probabilities
 from referent_probe.models.load import LoadedModel
-from referent_probe.models.tokens import encode
+from referent_probe.models.reading import Root, read
+from referent_probe.models.tokens import EncodedPrompt, encode
 from referent_probe.stimuli.primes import ContextSetting
-from referent_probe.stimuli.questions import listings, question_prompt, questions
-from referent_probe.stimuli.templates import Pair
+from referent_probe.stimuli.questions import Question, listings, question_prompt, questions
+from referent_probe.stimuli.templates import Pair, Template
+
+Asked = tuple[ContextSetting, Question, int, tuple[str, ...]]
+"""Setting, question, number of the listing, answers as they are listed."""
 
 
-def comprehension_rows(model: LoadedModel, pair: Pair, settings: Sequence[ContextSetting]) -> list[dict[str, Any]]:
+def asked_of(
+    model: LoadedModel, pair: Pair, template: Template, settings: Sequence[ContextSetting]
+) -> tuple[list[Asked], list[EncodedPrompt]]:
+    """All questions on a template in all listings, with their prompts."""
+    quirks = replace(model.quirks, prefill=True)  # answers are begun for the model even where choices are not
+    asked = [
+        (setting, question, i, listed)
+        for setting in settings
+        for question in questions(template, setting)
+        for i, listed in enumerate(listings(question.answers))
+    ]
+    partner = pair.partner(template)
+    prompts = [
+        encode(question_prompt(template, partner, setting, question, listed), model.tokenizer, quirks)
+        for setting, question, _, listed in asked
+    ]
+    return asked, prompts
+
+
+def comprehension_rows(
+    model: LoadedModel, pair: Pair, settings: Sequence[ContextSetting], root: Root | None = None
+) -> list[dict[str, Any]]:
     """Rows of the table "comprehension" of one pair: template x setting x question x listing.
 
     The probability of an answer is that of its own tokens and the closing quotation mark, temperature 1, unwarped.
@@ -27,6 +52,7 @@ def comprehension_rows(model: LoadedModel, pair: Pair, settings: Sequence[Contex
         model: Loaded model.
         pair: Its templates prime each other.
         settings: Primed ones, `cf` and `cm`.
+        root: What the prompts begin with, if that has been read.
 
     Raises:
         PromptError: The tokenizer joins an answer with the end of the prompt.
@@ -36,24 +62,12 @@ def comprehension_rows(model: LoadedModel, pair: Pair, settings: Sequence[Contex
     Example:
         P("the baker") = 0.3 and P("the guest") = 0.1 give the baker, if that is right, p_right 0.75, p_listed 0.4.
     """
-    quirks = replace(model.quirks, prefill=True)
     rows = []
     for template in pair.members:
-        asked = [
-            (setting, question, i, listed)
-            for setting in settings
-            for question in questions(template, setting)
-            for i, listed in enumerate(listings(question.answers))
-        ]
-        prompts = [
-            encode(
-                question_prompt(template, pair.partner(template), setting, question, listed), model.tokenizer, quirks
-            )
-            for setting, question, _, listed in asked
-        ]
+        asked, prompts = asked_of(model, pair, template, settings)
         if not prompts:
             continue
-        contexts = read(model, [prompt.ids for prompt in prompts])
+        contexts = read(model, [prompt.ids for prompt in prompts], root)
         tails: list[tuple[int, tuple[int, ...]]] = []
         for row, (prompt, (_, _, _, listed)) in enumerate(zip(prompts, asked, strict=True)):
             for answer in listed:

@@ -10,12 +10,26 @@ import numpy as np
 from referent_probe.measurement.answer import Answer, answers_behind
 from referent_probe.measurement.identity import hash_of
 from referent_probe.measurement.warp import ResolvedSettings
-from referent_probe.models.contexts import read
 from referent_probe.models.load import LoadedModel
-from referent_probe.models.tokens import encode
+from referent_probe.models.reading import Root, read
+from referent_probe.models.tokens import EncodedPrompt, encode
 from referent_probe.stimuli.joint_prompts import joint_prompt
 from referent_probe.stimuli.options import FORMS, OptionOrder
 from referent_probe.stimuli.templates import Pair
+
+_CELLS = tuple(product((1, 2), OptionOrder, OptionOrder))
+
+
+def joint_prompts(model: LoadedModel, pair: Pair) -> list[EncodedPrompt]:
+    """24 prompts: by sentence order and both option orders, for the first answer and for the second after either."""
+    # The answers stand in the model's own turn, so that they are begun for it even where choices are not.
+    quirks = replace(model.quirks, prefill=True)
+    forms = FORMS[pair.case]
+    return [
+        encode(joint_prompt(pair, order, (list_1, list_2), first), model.tokenizer, quirks)
+        for order, list_1, list_2 in _CELLS
+        for first in (None, forms.feminine, forms.masculine)
+    ]
 
 
 def joint_rows(
@@ -24,6 +38,7 @@ def joint_rows(
     sampling: ResolvedSettings,
     temperatures: Sequence[float],
     threshold: float,
+    root: Root | None = None,
 ) -> list[dict[str, Any]]:
     """Rows of the table "joint" of one pair: two sentence orders times four ways to list the options.
 
@@ -33,6 +48,7 @@ def joint_rows(
         sampling: Top-k, length limit, ends of sequence.
         temperatures: At which to give probabilities; each applies to both answers.
         threshold: As in `answer_probabilities`.
+        root: What the prompts begin with, if that has been read.
 
     Source: Contextuality-by-Default, rank-2 cyclic system; the reading `joint`.
 
@@ -41,18 +57,11 @@ def joint_rows(
         four cells are given two options, and `p_valid` says how often that holds.
     """
     forms = FORMS[pair.case]
-    # The answers stand in the model's own turn, so that they are begun for it even where choices are not.
-    quirks = replace(model.quirks, prefill=True)
-    cells = list(product((1, 2), OptionOrder, OptionOrder))
-    prompts = [
-        encode(joint_prompt(pair, order, (list_1, list_2), first), model.tokenizer, quirks)
-        for order, list_1, list_2 in cells
-        for first in (None, forms.feminine, forms.masculine)
-    ]
-    contexts = read(model, [prompt.ids for prompt in prompts])
+    prompts = joint_prompts(model, pair)
+    contexts = read(model, [prompt.ids for prompt in prompts], root)
     answers = answers_behind(model, contexts, [forms] * len(prompts), sampling, temperatures, threshold=threshold)
     rows = []
-    for i, (order, list_1, list_2) in enumerate(cells):
+    for i, (order, list_1, list_2) in enumerate(_CELLS):
         for temperature, of_prompts in zip(temperatures, answers, strict=True):
             table, p_valid = _table(*of_prompts[3 * i : 3 * i + 3])
             if order == 2:  # the first answer is sentence 2's

@@ -8,8 +8,8 @@ from typing import Any
 from referent_probe.measurement.answer import Answer, NextTokens, answers_behind, next_tokens, share
 from referent_probe.measurement.spelling import check_forms
 from referent_probe.measurement.warp import ResolvedSettings, SamplingSettings, resolve_settings
-from referent_probe.models.contexts import read
 from referent_probe.models.load import LoadedModel
+from referent_probe.models.reading import read
 from referent_probe.models.tokens import EncodedPrompt
 from referent_probe.stimuli.options import Forms
 

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from referent_probe.models.contexts import log_probabilities, read, shared_length
+from referent_probe.models.contexts import log_probabilities
 from referent_probe.models.load import LoadedModel
+from referent_probe.models.reading import read, shared_length
 from referent_probe.stimuli.options import FORMS
 from referent_probe.stimuli.primes import ContextSetting, prime_segments
 from referent_probe.stimuli.templates import Pair, Template

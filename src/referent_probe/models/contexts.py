@@ -1,4 +1,4 @@
-"""Read many token sequences, computing once what they begin with, and go on from each of them.
+"""What a model has read, and going on from it.
 
 Rows of unlike length end together: their keys and values are padded at the left, and a mask hides the padding, so
 that one pass goes on behind all of them. What is read is padded at the right, where causal attention needs no mask.
@@ -6,7 +6,6 @@ that one pass goes on behind all of them. What is read is padded at the right, w
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -27,9 +26,6 @@ ROWS = 16
 
 SHORT_ROWS = 64
 """Continuations in one pass, where nothing is held: each is a token or two, so that reading the weights costs most."""
-
-_NEAR = 8
-"""Beginnings that differ by no more tokens than this count as one: a few tokens are cheaper computed twice."""
 
 
 @dataclass(frozen=True)
@@ -59,56 +55,6 @@ class Contexts:
 
         padding = [n - start for n in padding]
         return Contexts(of(self.keys), of(self.values), tuple(padding), self.logits.index_select(0, chosen))
-
-
-def read(model: LoadedModel, sequences: Sequence[Sequence[int]]) -> Contexts:
-    """Read token sequences, sharing passes over what they begin with.
-
-    The order of the sequences changes nothing; their company changes logits by rounding.
-
-    Args:
-        model: Loaded model.
-        sequences: Token ids, one token or more each.
-
-    Returns:
-        One row a sequence, in their order.
-
-    Raises:
-        ValueError: There is no sequence, or an empty one.
-        CacheLostError: The model does not hand keys and values on.
-
-    Example:
-        14 prompts of 120 tokens, all alike for 60 tokens and in pairs for 105, cost 60 + 7 * 45 + 14 * 15 = 585
-        tokens instead of 1,680.
-    """
-    wanted = [tuple(ids) for ids in sequences]
-    if not wanted or not all(wanted):
-        raise ValueError("no sequence to read, or an empty one")
-    distinct = sorted(set(wanted))
-    stems = _stems(distinct)
-    bases = sorted(set(stems))
-    root = bases[0][: shared_length(bases[0], bases[-1])]
-    if len(bases) > 1 and root == bases[0]:  # each must go on from the root by a token or more
-        root = root[:-1]
-    if not root:
-        found = go_on(model, None, [0] * len(distinct), distinct)
-    else:
-        base = go_on(model, None, [0], [root])
-        if bases != [root]:
-            base = go_on(model, base, [0] * len(bases), [stem[len(root) :] for stem in bases])
-        tails = [ids[len(stem) :] for ids, stem in zip(distinct, stems, strict=True)]
-        found = go_on(model, base, [bases.index(stem) for stem in stems], tails)
-    if wanted == distinct:
-        return found
-    order = torch.tensor([distinct.index(ids) for ids in wanted], device=model.device)
-    keys, values, padding, logits = list(found.keys), list(found.values), found.padding, found.logits
-    del found
-    return Contexts(
-        _each(keys, lambda tensor: tensor.index_select(0, order)),
-        _each(values, lambda tensor: tensor.index_select(0, order)),
-        tuple(padding[i] for i in order.tolist()),
-        logits.index_select(0, order),
-    )
 
 
 def go_on(
@@ -215,14 +161,14 @@ def _pass(
     keys, values = [list(tensors) for tensors in seen(cache, forget=True)]
     padding = padding + shift
     return Contexts(
-        _each(keys, lambda tensor: _end_together(tensor, shift)),
-        _each(values, lambda tensor: _end_together(tensor, shift)),
+        each(keys, lambda tensor: _end_together(tensor, shift)),
+        each(values, lambda tensor: _end_together(tensor, shift)),
         tuple(padding.tolist()),
         logits,
     )
 
 
-def _each(tensors: list[Tensor], change: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:
+def each(tensors: list[Tensor], change: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:
     """Changes one block's tensor after the other, so that old and new are never all held at once."""
     for i in range(len(tensors)):
         tensors[i] = change(tensors[i])
@@ -267,24 +213,3 @@ def _end_together(tensor: Tensor, shift: Tensor) -> Tensor:
         return tensor
     source = (torch.arange(tensor.shape[2], device=tensor.device) - shift[:, None]).clamp(min=0)
     return tensor.gather(2, source[:, None, :, None].expand(-1, tensor.shape[1], -1, tensor.shape[3]))
-
-
-def shared_length(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many tokens two sequences begin with alike.
-
-    >>> shared_length([1, 2, 3], [1, 2, 4])
-    2
-    """
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-
-
-def _stems(distinct: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """For each of the sorted sequences, a proper beginning that it shares with others, the longest but for `_NEAR`."""
-    stems: list[tuple[int, ...]] = []
-    between = [0, *(shared_length(a, b) for a, b in pairwise(distinct)), 0]
-    for i, ids in enumerate(distinct):
-        stem = ids[: min(max(between[i], between[i + 1]), len(ids) - 1)]
-        if stems and len(stem) - len(stems[-1]) <= _NEAR and stem[: len(stems[-1])] == stems[-1]:
-            stem = stems[-1]
-        stems.append(stem)
-    return stems
