@@ -165,7 +165,7 @@ def check(
     occupations = {pair.occupation for pair in stimuli.pairs}
     cases = ", ".join(f"{n} {case}" for case, n in sorted(Counter(str(pair.case) for pair in stimuli.pairs).items()))
     print(
-        f"{path}: no rule broken. {len(stimuli.pairs)} pairs ({cases}), {len(occupations)} occupations, "
+        f"{path}: no rule broken. Pairs: {len(stimuli.pairs)} ({cases}); occupations: {len(occupations)}; "
         f"{rated} of {len(templates)} antecedents with a rating (Misersky et al. 2014)"
     )
 
