@@ -96,22 +96,23 @@ def test_without_arguments_the_help_is_printed_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "status"),
+    ("raised", "status"),
     [
-        ("raise SystemExit(130)", 130),
-        ("raise SystemExit", 0),
-        ("raise SystemExit('why')", 1),
-        ("pass", 0),
-        ("raise typer.Exit(3)", 3),
-        ("raise typer.Abort", 1),
-        ("raise KeyboardInterrupt", 130),
+        (SystemExit(130), 130),
+        (SystemExit(), 0),
+        (SystemExit("why"), 1),
+        (None, 0),
+        (typer.Exit(3), 3),
+        (typer.Abort(), 1),
+        (KeyboardInterrupt(), 130),
     ],
 )
-def test_exit_statuses_are_kept(code: str, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exit_statuses_are_kept(raised: BaseException | None, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["script"])
 
     def command() -> None:
-        exec(code, {"typer": typer})
+        if raised is not None:
+            raise raised
 
     with pytest.raises(SystemExit) as stop:
         cli.run_command(command)
