@@ -158,7 +158,7 @@ def check(
     for violation in violations:
         print(violation)
     if violations:
-        raise ReferentProbeError(f"{path!r} breaks the rules {len(violations)} times")
+        raise ReferentProbeError(f"{path!r} breaks the rules in {len(violations)} place{'s' * (len(violations) > 1)}")
     stimuli = load_stimuli(path, password)
     templates = [template for pair in stimuli.pairs for template in pair.members]
     rated = sum(rating(template.antecedent_noun) is not None for template in templates)

@@ -203,7 +203,7 @@ def figure_invariance(quantities: pd.DataFrame, margin: float = 0.2) -> Figure:
 
     xlabel, places = "mean shift of log-odds from the unprimed setting (logits)", (-0.33, -0.11, 0.11)
     upper = Dots(xlabel, means, rows, lanes, 0.42, 0.0, places=places, behind=draw_verdicts, explained=False)
-    within = f"share of templates whose own shift is below {margin:g} logits"
+    within = f"share whose own shift is below {margin:g} logits"
     lower = Dots(within, shares, present(shares, SETTINGS, lanes), lanes, 0.3, limits=_PROBABILITY)
     detail = (
         f"band: margin of ±{margin:g} logits; bars: 95 % interval; verdict on the mean (both: not 0, yet equivalent)"
@@ -228,11 +228,13 @@ def figure_s4(quantities: pd.DataFrame) -> Figure:
         ("p_feminine_share", "fm", "p(f|c),\nfeminine first", _PROBABILITY),
         ("kl_exact_mean", "both", "mean KL from\nunprimed (bits)", None),
     )
+    measured = set(where(quantities, {"quantity": "p_feminine_share"})["setting"])
+    lanes = [lane for lane in _SETTING_LANES if lane.keys["setting"] in measured] or list(_SETTING_LANES)
     sections = [
         Lines(
             ylabel,
             [where(chosen(quantities, model), {"quantity": name, "option_order": order}) for model in models],
-            _SETTING_LANES,
+            lanes,
             limits,
             explained=name == "kl_exact_mean",
         )

@@ -115,7 +115,7 @@ def figure_4(
         detail += "; rings: reported in the paper (dC > 0, 180 pairs, sampled)"
     shared = where(quantities, {"reading": "choice", "quantity": "overlap_pairs", "threshold": threshold})
     shared = where(shared, {"option_order": "both"})
-    if len(models) > 1:
+    if len(models) > 1 and bool((shared["value"] > 0).any()):
         sections.append(Overlap(shared, threshold))
     return stacked(models, sections, "Contextual pairs", detail)
 

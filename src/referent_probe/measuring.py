@@ -160,6 +160,7 @@ def measure(
     run = open_run(out, config, MEASUREMENT)
     if run.complete:
         return _read_finished(run, settings.csv)
+    notify(f"loading {settings.model}")
     model = load_model(
         settings.model, revision=settings.revision, device=settings.device, dtype=settings.dtype, notify=notify
     )

@@ -166,6 +166,7 @@ def patch_priming_pronoun(
     run = open_run(out, config, PATCHING)
     if run.complete:
         return _read_finished(run, settings.csv)
+    notify(f"loading {settings.model}")
     model = load_model(
         settings.model, revision=settings.revision, device=settings.device, dtype=settings.dtype, notify=notify
     )

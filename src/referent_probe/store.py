@@ -175,10 +175,13 @@ def check_out(folder: Path) -> None:
             )
         if (folder / "manifest.json").is_file():
             return  # complete: it is read, not written
+        was_there = folder.is_dir()
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".writable"
         probe.write_bytes(b"")
         probe.unlink()
+        if not was_there:  # what follows may yet refuse the input, and shall leave no empty folder behind
+            folder.rmdir()
 
 
 def open_run(folder: Path, config: Mapping[str, Any], tables: tuple[str, ...]) -> Run:
@@ -200,6 +203,7 @@ def open_run(folder: Path, config: Mapping[str, Any], tables: tuple[str, ...]) -
     begun = folder / "config.json"
     if not begun.is_file():
         with _writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
             _write_json(begun, settled)
         return Run(folder, settled, tables, complete=False)
     before = _read_object(begun)

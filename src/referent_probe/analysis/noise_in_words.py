@@ -75,7 +75,8 @@ def in_words(noise: pd.DataFrame, truth: Truth | None, *, level: float = LEVEL) 
         f"frequencies above 0, names it (exact shares) with {few} draws a cell in {exact('equal rates', few)}, and "
         f"with {many} draws in {exact('equal rates', many)}. A generic pair on the boundary, with dC = 0 and distinct "
         f"rates within each sentence, is named in {exact('generic boundary', few)}, and in "
-        f"{exact('generic boundary', many)}. More draws do not help. The honest test at a level of {100 * level:g} % "
+        f"{exact('generic boundary', many)}. For a pair that lies exactly on the boundary, more draws "
+        f"do not help. The honest test at a level of {100 * level:g} % "
         f"names at most {_percent(worst['share'])} {interval} of such pairs, in one order or a union at any number of "
         f"draws; of {len(honest)} such shares, {above or 'none'} lies with its whole interval above the level."
     )
@@ -92,9 +93,9 @@ def in_words(noise: pd.DataFrame, truth: Truth | None, *, level: float = LEVEL) 
     return (
         f"{words}\n\n{truth.model} (T = {truth.temperature:g}): {counts['contextual_pairs']['union']} of "
         f"{counts['pairs']} pairs{left_out} have an exact dC > 0 (steered) in at least one option order, "
-        f"{counts['contextual_pairs_above_0.01']['union']} have dC > 0.01. With {few} draws a cell, in at least one "
-        f"order, of the other pairs are called contextual: by {shares('false_calls')}; and of the contextual ones are "
-        f"missed: by {shares('missed')}."
+        f"{counts['contextual_pairs_above_0.01']['union']} have dC > 0.01. With {few} draws a cell, these "
+        f"shares of the other pairs would be called contextual in at least one order: by {shares('false_calls')}; and "
+        f"these shares of the contextual ones missed: by {shares('missed')}."
     )
 
 
