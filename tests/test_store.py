@@ -10,7 +10,7 @@ from referent_probe.records import PATCHING, SCHEMAS, conform
 from referent_probe.store import check_out, open_run
 from tests.limits import files_no_larger_than
 
-CONFIG = {"seed": 1, "pairs": ["001"]}
+CONFIG = {"job": "test", "seed": 1, "pairs": ["001"]}
 
 
 def table(name: str, rows: int = 2) -> pd.DataFrame:
@@ -56,9 +56,52 @@ def test_an_incomplete_run_goes_on_and_units_are_whole(tmp_path: Path) -> None:
 
 
 def test_another_configuration_is_refused_and_named(tmp_path: Path) -> None:
-    open_run(tmp_path / "run", CONFIG, PATCHING)
+    open_run(tmp_path / "run", CONFIG, PATCHING).save_unit("u1", tables(), {})
     with pytest.raises(RunError, match=r"another configuration \(seed: 1 there, 2 now\); name another folder"):
         open_run(tmp_path / "run", CONFIG | {"seed": 2}, PATCHING)
+
+
+def test_a_run_refused_before_anything_was_computed_leaves_its_folder_free(tmp_path: Path) -> None:
+    """Whoever follows a message's cure gives other options and the same folder."""
+    open_run(tmp_path / "run", CONFIG, PATCHING)
+    other = CONFIG | {"seed": 2}
+    assert open_run(tmp_path / "run", other, PATCHING).config == other
+    assert json.loads((tmp_path / "run" / "config.json").read_text()) == other
+
+
+@pytest.mark.parametrize("left", [".config.json", ".writable", ".lock"])
+def test_a_process_killed_at_the_very_start_leaves_its_folder_free(tmp_path: Path, left: str) -> None:
+    (tmp_path / left).write_text("{")
+    assert not open_run(tmp_path, CONFIG, PATCHING).complete
+
+
+def test_what_a_stopped_finish_left_aside_is_no_part_of_the_run(tmp_path: Path) -> None:
+    run = open_run(tmp_path / "run", CONFIG, PATCHING)
+    run.save_unit("u1", tables(), {})
+    for name in (".manifest.json", ".summary.json", "manifest.json"):
+        (run.folder / name).write_text("{")
+    (run.folder / "manifest.json").unlink()
+    run.finish(tables(), {}, {}, {})
+    assert not [name for name in json.loads((run.folder / "manifest.json").read_text())["sha256"] if "manifest" in name]
+    (run.folder / ".manifest.json").unlink(missing_ok=True)
+    assert open_run(run.folder, CONFIG, PATCHING).complete
+
+
+def test_a_run_that_another_process_finishes_meanwhile_is_left_as_it_is(tmp_path: Path) -> None:
+    slow = open_run(tmp_path / "run", CONFIG, PATCHING)
+    fast = open_run(tmp_path / "run", CONFIG, PATCHING)
+    with fast.writing_alone():
+        fast.finish(tables(), {}, {}, {})
+    with pytest.raises(RunError, match="another process has just finished the run"), slow.writing_alone():
+        raise AssertionError("must not be reached")
+    assert open_run(tmp_path / "run", CONFIG, PATCHING).complete
+
+
+def test_a_model_s_folder_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    with pytest.raises(RunError, match="holds files that are not a run's"):
+        check_out(tmp_path)
+    assert (tmp_path / "config.json").is_file()
 
 
 def test_foreign_files_a_file_and_a_damaged_config_are_refused(tmp_path: Path) -> None:

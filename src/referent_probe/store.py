@@ -21,6 +21,9 @@ import pandas as pd
 from referent_probe.errors import RunError
 from referent_probe.records import conform
 
+_LEFT_BEHIND = (".config.json", ".writable", ".lock")
+"""What a process that was killed at the very start leaves in a folder."""
+
 _PACKAGES = ("referent-probe", "torch", "transformers", "transformer-lens", "numpy", "scipy", "pandas")
 
 
@@ -70,6 +73,11 @@ class Run:
                 raise RunError(
                     f"another process is writing to {str(self.folder)!r}; wait for it, or name another folder"
                 ) from error
+            if (self.folder / "manifest.json").is_file():
+                raise RunError(
+                    f"another process has just finished the run in {str(self.folder)!r}; give the same command again "
+                    "to see it"
+                )
             yield
         (self.folder / ".lock").unlink(missing_ok=True)
 
@@ -141,7 +149,8 @@ class Run:
                 for file in self.folder.rglob("*")
                 if file.is_file()
                 and "units" not in file.relative_to(self.folder).parts
-                and file.name not in ("config.json", ".lock")
+                and file.name not in ("config.json", "manifest.json")
+                and not file.name.startswith(".")  # the lock, and what a stopped write left aside
             )
             hashes = {file.relative_to(self.folder).as_posix(): _sha256(file) for file in files}
             _write_json(
@@ -168,8 +177,10 @@ def check_out(folder: Path) -> None:
             raise RunError(f"--out {str(folder)!r} is a link that leads nowhere; name another folder, or remove it")
         if folder.exists() and not folder.is_dir():
             raise RunError(f"--out {str(folder)!r} is a file; name a folder that is empty or not there yet")
-        if folder.is_dir() and any(folder.iterdir()) and not (folder / "config.json").is_file():
-            foreign = sorted(entry.name for entry in folder.iterdir())[:3]
+        entries = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+        entries = [name for name in entries if name not in _LEFT_BEHIND]
+        if entries and not _has_a_run(folder):
+            foreign = entries[:3]
             raise RunError(
                 f"--out {str(folder)!r} holds files that are not a run's ({', '.join(foreign)}, …); name another folder"
             )
@@ -207,13 +218,17 @@ def open_run(folder: Path, config: Mapping[str, Any], tables: tuple[str, ...]) -
             _write_json(begun, settled)
         return Run(folder, settled, tables, complete=False)
     before = _read_object(begun)
+    manifest, units = folder / "manifest.json", folder / "units"
+    if before != settled and not manifest.is_file() and not (units.is_dir() and any(units.iterdir())):
+        with _writing(folder):  # begun and refused before anything was computed
+            _write_json(begun, settled)
+        return Run(folder, settled, tables, complete=False)
     if before != settled:
         differing = sorted(key for key in {*before, *settled} if before.get(key) != settled.get(key))
         shown = "; ".join(f"{key}: {before.get(key)!r} there, {settled.get(key)!r} now" for key in differing[:3])
         raise RunError(
             f"--out {str(folder)!r} holds a run with another configuration ({shown}); name another folder, or remove it"
         )
-    manifest = folder / "manifest.json"
     if not manifest.is_file():
         return Run(folder, settled, tables, complete=False)
     hashes = _read_object(manifest).get("sha256")
@@ -223,6 +238,18 @@ def open_run(folder: Path, config: Mapping[str, Any], tables: tuple[str, ...]) -
             "folder to compute it again, or name another one with --out"
         )
     return Run(folder, settled, tables, complete=True)
+
+
+def _has_a_run(folder: Path) -> bool:
+    """Whether a folder's config.json is a run's: a model's folder has one too."""
+    begun = folder / "config.json"
+    if not begun.is_file():
+        return False
+    try:
+        config = json.loads(begun.read_text(encoding="utf-8"))
+        return "job" in config if isinstance(config, dict) else True
+    except (OSError, ValueError, RecursionError):
+        return True  # damaged: said where it is read
 
 
 def versions() -> dict[str, str]:
