@@ -133,7 +133,7 @@ BAD: list[tuple[Sequence[str], str]] = [
     (["--comprehension-pairs", "-1"], "--comprehension-pairs -1 is below 0"),
     (["--override", "temperature"], "override 'temperature' is no setting that can be switched off"),
     (["--prompts", "nowhere.toml"], "nowhere.toml"),
-    (["--against", "nowhere"], "'nowhere' is not a finished measurement"),
+    (["--against", "nowhere"], "'nowhere' is no run folder"),
     (["--stimuli", "nowhere.tsv"], "nowhere.tsv"),
 ]
 
@@ -178,9 +178,19 @@ def test_two_precisions_are_compared(run: Any, model: Path, tmp_path: Path) -> N
     compared = json.loads(printed)["compared"]
     assert 0 < compared["log_odds"]["max_abs_diff"] < 0.25
     assert (compared["n"], compared["only_in_one"]) == (12, 0)
+    status, _, err = run(*options, "--temperature", 0.4, "--out", tmp_path / "warm", "--against", tmp_path / "one")
+    assert (status, "give --temperature 0.5" in err.replace("\n", " ")) == (2, True)
+    assert not (tmp_path / "warm").exists()
     other = (model, "--pairs", 1, "--seed", 1, *SMALL, "--leave-out", "joint,sentences,comprehension")
     status, _, err = run(*other, "--out", tmp_path / "else", "--against", tmp_path / "one")
     assert (status, "shares no prompt with this run" in err) == (2, True)
+    (tmp_path / "one" / "choices.parquet").write_bytes(b"PAR1")
+    status, _, err = run(*options, "--out", tmp_path / "late", "--against", tmp_path / "one")
+    assert (status, "is not as it was written" in err.replace("\n", " "), (tmp_path / "late").exists()) == (
+        2,
+        True,
+        False,
+    )
 
 
 def test_a_difference_too_large_ends_the_run_without_a_manifest(

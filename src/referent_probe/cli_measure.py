@@ -73,7 +73,7 @@ def measure(
     quiet: QuietOption = False,
 ) -> None:
     """Measure which pronoun a model chooses, exactly, in every context setting and option order."""
-    from referent_probe.measured import compare, read_measured
+    from referent_probe.measured import compare, other_run
     from referent_probe.measuring import MeasureSettings
 
     wanted = MeasureSettings(
@@ -97,7 +97,7 @@ def measure(
         csv=csv,
     )
     if against is not None:
-        read_measured(against)
+        other_run(against, temperature)
     done = measure_with_bar(wanted, quiet=quiet)
     compared = None if against is None else compare(done, against)
     if as_json:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from referent_probe.analysis.behaviour.finished import FinishedRun, read_run
 from referent_probe.errors import RunError
 
 
@@ -29,6 +30,21 @@ class Measured:
         return pd.read_parquet(self.folder / f"{name}.parquet")
 
 
+def other_run(against: Path, temperature: float) -> FinishedRun:
+    """The measurement to compare with, checked before any long work.
+
+    Raises:
+        RunError: It is no finished measurement, is damaged, or has another primary temperature.
+    """
+    other = read_run(against)
+    if other.temperature != temperature:
+        raise RunError(
+            f"--against {str(against)!r} was measured at temperature {other.temperature:g}, this is to be at "
+            f"{temperature:g}; give --temperature {other.temperature:g}"
+        )
+    return other
+
+
 def compare(measured: Measured, against: Path) -> dict[str, Any]:
     """How far two measurements of the same prompts differ, as of one model in two precisions.
 
@@ -41,19 +57,20 @@ def compare(measured: Measured, against: Path) -> dict[str, Any]:
         and how many prompts only one of them has (by template, setting and order, where the token ids are the same).
 
     Raises:
-        RunError: The other run is not a finished measurement, or shares no prompt with this one.
+        RunError: As `other_run`, or the two share no prompt.
     """
-    other = read_measured(against)
+    temperature = json.loads((measured.folder / "config.json").read_text(encoding="utf-8"))["temperature"]
+    other = other_run(against, temperature)
     keys = ["template", "setting", "option_order"]
-    ours, theirs = (run.table("choices")[[*keys, "ids", "log_odds"]] for run in (measured, other))
+    columns = [*keys, "ids", "log_odds"]
+    ours, theirs = measured.table("choices")[columns], other.tables["choices"][columns]
     both = ours.merge(theirs, on=[*keys, "ids"], suffixes=("", "_other"))
     if both.empty:
         raise RunError(
             f"--against {str(against)!r} shares no prompt with this run; measure the same stimuli with the same wording"
         )
     difference = (both["log_odds"] - both["log_odds_other"]).abs()
-    temperature = json.loads((measured.folder / "config.json").read_text(encoding="utf-8"))["temperature"]
-    answers = (run.table("answers") for run in (measured, other))
+    answers = (measured.table("answers"), other.tables["answers"])
     p, p_other = (table.loc[table["temperature"] == temperature, [*keys, "p_feminine"]] for table in answers)
     shared = p.merge(p_other, on=keys, suffixes=("", "_other")).merge(both[keys], on=keys)
     p_difference = (shared["p_feminine"] - shared["p_feminine_other"]).abs()
