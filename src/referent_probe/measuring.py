@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 TEMPERATURES = (0.3, 0.5, 0.7, 1.0)
 """At which answers are given, all from the same logits; the primary one is added."""
 
+MOST_DRAWS = 1_000_000
+"""For each prompt: the standard error of a probability is then at most 0.0005."""
+
 PARTS = ("joint", "sentences", "comprehension")
 """What can be left out; the choice prompts cannot."""
 
@@ -81,9 +84,9 @@ class MeasureSettings:
         _check_names("--leave-out", self.leave_out, PARTS)
         if not self.settings:
             raise OptionError(f"--settings is empty; give some of {', '.join(ContextSetting)}")
-        for name, least in (("draws", 0), ("comprehension_pairs", 0)):
-            if not getattr(self, name) >= least:
-                raise OptionError(f"--{name.replace('_', '-')} {getattr(self, name)} is below {least}")
+        for name, most in (("draws", MOST_DRAWS), ("comprehension_pairs", 10**9)):
+            if not 0 <= getattr(self, name) <= most:
+                raise OptionError(f"--{name.replace('_', '-')} {getattr(self, name)} is not from 0 to {most}")
         if not (self.temperature > 0 and math.isfinite(self.temperature)):
             raise OptionError(f"--temperature {self.temperature!r} is not a number above 0; the paper has 0.5")
         if self.top_k is not None and self.top_k < 1:

@@ -81,7 +81,12 @@ def _contextual(table: pd.DataFrame, primary: float) -> list[str]:
     told = []
     for estimator in ("joint", "self_primed", "steered"):
         row = one(table, quantity="contextual_share", estimator=estimator, **keys)
-        told.append(f"{estimator} not measured" if row is None else f"{estimator} {percent(row)} of {row['n_rows']}")
+        if row is None:
+            told.append(f"{estimator} not measured")
+        elif not row["n_rows"] > 0:
+            told.append(f"{estimator} in no pair to be had, since no pair has all its answers")
+        else:
+            told.append(f"{estimator} {percent(row)} of {row['n_rows']}")
     return [
         f"Pairs that are contextual (dC > 0.01, option order averaged out, T = {primary:g}): {', '.join(told)}. Such a "
         "pair is not copying (or contrast) of equal strength on both sentences; unequal strength suffices for it."
