@@ -27,10 +27,10 @@ from referent_probe.mechanism.contrasts import Contrast, build_contrasts
 from referent_probe.models.load import LoadedModel, load_model
 from referent_probe.models.record import Recorded, record
 from referent_probe.models.resume import Patch, Site, patched_logits
+from referent_probe.provenance import versions
 from referent_probe.randomness import generator
 from referent_probe.stimuli.options import Case
 from referent_probe.stimuli.templates import Pair, Piece, Role, Template
-from referent_probe.store import versions
 
 OPENING = (Piece("The ", "text"), Piece("librarian", "occupation"), Piece(" greeted the ", "text"),
            Piece("electrician", "participant"), Piece(" at the back door after the alarm had woken ", "text"),

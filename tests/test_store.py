@@ -97,6 +97,19 @@ def test_a_run_that_another_process_finishes_meanwhile_is_left_as_it_is(tmp_path
     assert open_run(tmp_path / "run", CONFIG, PATCHING).complete
 
 
+def test_tables_of_a_finished_run_as_csv(tmp_path: Path) -> None:
+    run = open_run(tmp_path / "run", CONFIG, PATCHING)
+    (run.folder / "heads.csv").write_text("half a li")  # of a finish that was stopped
+    run.finish(tables(), {}, {}, {})
+    assert not (run.folder / "heads.csv").exists()
+    open_run(run.folder, CONFIG, PATCHING).write_csv()
+    assert len(pd.read_csv(run.folder / "heads.csv")) == 2
+    (run.folder / "flow.csv").unlink()
+    (run.folder / "flow.csv").mkdir()
+    with pytest.raises(RunError, match="cannot write to"):
+        run.write_csv()
+
+
 def test_a_model_s_folder_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
     with pytest.raises(RunError, match="holds files that are not a run's"):

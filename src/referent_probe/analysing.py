@@ -25,8 +25,9 @@ from referent_probe.analysis.invariance import MARGIN, SENSITIVITY_MARGINS
 from referent_probe.errors import OptionError, RunError, StimuliError
 from referent_probe.figures_behaviour import figure_1, figure_2, figure_3, figure_invariance, figure_s4
 from referent_probe.figures_contextuality import figure_4, figure_delta_c, figure_s5
+from referent_probe.provenance import versions
 from referent_probe.stimuli.rows import WINOPRON_SHA256
-from referent_probe.store import Run, check_out, open_run, versions
+from referent_probe.store import Run, check_out, open_run
 
 WINOPRON_COUNTS = {"templates": 360, "pairs": 180, "rated_templates": {"authors": 279, "exact": 201}}
 """Of the whole of WinoPron, rated templates by source of the ratings."""
@@ -259,7 +260,7 @@ def _counts(run: FinishedRun, its: Arrays, of_role: Mapping[str, float], rated_b
 def _read_finished(run: Run, csv: bool, was_complete: bool = True) -> Analysed:
     names = ("quantities", "pairs", "shifts")
     tables = {name: pd.read_parquet(run.folder / f"{name}.parquet") for name in names}
-    for name, table in tables.items() if csv else ():
-        table.to_csv(run.folder / f"{name}.csv", index=False)
+    if csv:
+        run.write_csv()
     summary = json.loads((run.folder / "summary.json").read_text(encoding="utf-8"))
     return Analysed(run.folder, summary, **tables, paragraph=summary["in_words"], was_complete=was_complete)

@@ -12,11 +12,12 @@ import pandas as pd
 from referent_probe.errors import ExactnessError, OptionError, PromptError
 from referent_probe.measured import Measured, read_measured
 from referent_probe.priming_pronoun import LARGEST_DIFFERENCE, Dtype, model_manifest, wording_as_dict
+from referent_probe.provenance import versions
 from referent_probe.records import MEASUREMENT
 from referent_probe.stimuli.primes import ContextSetting
 from referent_probe.stimuli.prompts import DEFAULT_WORDING, choice_prompt, load_wording
 from referent_probe.stimuli.templates import Pair, StimulusSet, draw_pairs, load_stimuli
-from referent_probe.store import Run, check_out, open_run, versions
+from referent_probe.store import Run, check_out, open_run
 
 if TYPE_CHECKING:
     from referent_probe.measurement.collect import Request
@@ -163,12 +164,9 @@ def measure(
     run = open_run(out, config, MEASUREMENT)
     if run.complete:
         return _read_finished(run, settings.csv)
-    notify(f"loading {settings.model}")
     model = load_model(
         settings.model, revision=settings.revision, device=settings.device, dtype=settings.dtype, notify=notify
     )
-    notify(f"{settings.model}: {model.n_layers} layers x {model.n_heads} heads, {settings.dtype} on {model.device}")
-    notify(f"checked: {model.checks.in_one_line()}")
     sampling = SamplingSettings(settings.temperature, settings.top_k)
     request = Request(
         wording=wording,
@@ -260,10 +258,9 @@ def _means(answers: pd.DataFrame, temperature: float) -> list[dict[str, Any]]:
 
 
 def _read_finished(run: Run, csv: bool) -> Measured:
-    done = read_measured(run.folder)
-    for name in MEASUREMENT if csv else ():
-        done.table(name).to_csv(run.folder / f"{name}.csv", index=False)
-    return done
+    if csv:
+        run.write_csv()
+    return read_measured(run.folder)
 
 
 def _only(stimuli: StimulusSet, pairs: Sequence[Pair]) -> StimulusSet:

@@ -14,11 +14,12 @@ from referent_probe.analysis.carriers import CarrierRule
 from referent_probe.analysis.inference import Interval
 from referent_probe.analysis.summary import summarise
 from referent_probe.errors import ExactnessError, OptionError, PromptError
+from referent_probe.provenance import versions
 from referent_probe.records import PATCHING
 from referent_probe.report import in_words
 from referent_probe.stimuli.prompts import DEFAULT_WORDING, PromptWording, load_wording
 from referent_probe.stimuli.templates import draw_pairs, load_stimuli
-from referent_probe.store import Run, check_out, open_run, versions
+from referent_probe.store import Run, check_out, open_run
 
 if TYPE_CHECKING:
     from referent_probe.mechanism.contrasts import Contrast
@@ -166,12 +167,9 @@ def patch_priming_pronoun(
     run = open_run(out, config, PATCHING)
     if run.complete:
         return _read_finished(run, settings.csv)
-    notify(f"loading {settings.model}")
     model = load_model(
         settings.model, revision=settings.revision, device=settings.device, dtype=settings.dtype, notify=notify
     )
-    notify(f"{settings.model}: {model.n_layers} layers x {model.n_heads} heads, {settings.dtype} on {model.device}")
-    notify(f"checked: {model.checks.in_one_line()}")
     contrasts = build_contrasts(pairs, model.tokenizer, wording, model.quirks)
     _refuse_too_long(contrasts, model)
     works = plan(contrasts, model, flow_pairs=settings.flow_pairs, seed=settings.seed)
@@ -220,8 +218,8 @@ def _finish(run: Run, units: list[str], about: dict[str, Any], model: "LoadedMod
 
 def _read_finished(run: Run, csv: bool) -> Finished:
     summary = json.loads((run.folder / "summary.json").read_text(encoding="utf-8"))
-    for table in run.folder.glob("*.parquet") if csv else ():
-        pd.read_parquet(table).to_csv(table.with_suffix(".csv"), index=False)
+    if csv:
+        run.write_csv()
     heads = pd.read_parquet(run.folder / "head_effects.parquet")
     return Finished(run.folder, summary, heads, summary["in_words"], was_complete=True)
 

@@ -4,27 +4,24 @@ The manifest's presence means that the run is complete. A run that was stopped g
 is whole or absent, since it is written aside and then renamed.
 """
 
-import hashlib
 import json
 import shutil
-import subprocess
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from referent_probe.errors import RunError
+from referent_probe.provenance import git_commit, versions
 from referent_probe.records import conform
+from referent_probe.run_files import intact, read_object, sha256_of, write_json, writing
 
 _LEFT_BEHIND = (".config.json", ".writable", ".lock")
 """What a process that was killed at the very start leaves in a folder."""
-
-_PACKAGES = ("referent-probe", "torch", "transformers", "transformer-lens", "numpy", "scipy", "pandas")
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ class Run:
         folder = self.folder / "units" / unit
         try:
             written = json.loads((folder / "measured.json").read_text(encoding="utf-8"))["sha256"]
-            return set(written) == {f"{name}.parquet" for name in self.tables} and _intact(folder, written)
+            return set(written) == {f"{name}.parquet" for name in self.tables} and intact(folder, written)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return False
 
@@ -64,7 +61,7 @@ class Run:
         except ImportError:  # Windows has no such lock
             yield
             return
-        with _writing(self.folder):
+        with writing(self.folder):
             file = (self.folder / ".lock").open("w")
         with file:
             try:
@@ -89,14 +86,14 @@ class Run:
         """
         target = self.folder / "units" / unit
         aside = self.folder / "units" / f".{unit}"
-        with _writing(self.folder):
+        with writing(self.folder):
             for leftover in (aside, target):
                 shutil.rmtree(leftover, ignore_errors=True)
             aside.mkdir(parents=True)
             for name in self.tables:
                 conform(name, tables[name]).to_parquet(aside / f"{name}.parquet", index=False)
-            hashes = {file.name: _sha256(file) for file in sorted(aside.iterdir())}
-            _write_json(aside / "measured.json", {"measured": dict(measured), "sha256": hashes})
+            hashes = {file.name: sha256_of(file) for file in sorted(aside.iterdir())}
+            write_json(aside / "measured.json", {"measured": dict(measured), "sha256": hashes})
             aside.rename(target)
 
     def collect(self, units: Sequence[str]) -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
@@ -131,12 +128,13 @@ class Run:
         Raises:
             RunError: The disk is full or the folder cannot be written; the finished units are kept.
         """
-        with _writing(self.folder):
+        with writing(self.folder):
             for name, table in tables.items():
                 table.to_parquet(self.folder / f"{name}.parquet", index=False)
+                (self.folder / f"{name}.csv").unlink(missing_ok=True)  # of a finish that was stopped
                 if csv:
                     table.to_csv(self.folder / f"{name}.csv", index=False)
-            _write_json(self.folder / "summary.json", summary)
+            write_json(self.folder / "summary.json", summary)
             (self.folder / "figures").mkdir(exist_ok=True)
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Glyph")  # a role noun in a script that the font lacks
@@ -152,8 +150,8 @@ class Run:
                 and file.name not in ("config.json", "manifest.json")
                 and not file.name.startswith(".")  # the lock, and what a stopped write left aside
             )
-            hashes = {file.relative_to(self.folder).as_posix(): _sha256(file) for file in files}
-            _write_json(
+            hashes = {file.relative_to(self.folder).as_posix(): sha256_of(file) for file in files}
+            write_json(
                 self.folder / "manifest.json",
                 {
                     "config": self.config,
@@ -165,6 +163,16 @@ class Run:
             )
             shutil.rmtree(self.folder / "units", ignore_errors=True)
 
+    def write_csv(self) -> None:
+        """Write each table of a finished run as CSV too.
+
+        Raises:
+            RunError: The folder cannot be written.
+        """
+        with writing(self.folder):
+            for table in sorted(self.folder.glob("*.parquet")):
+                pd.read_parquet(table).to_csv(table.with_suffix(".csv"), index=False)
+
 
 def check_out(folder: Path) -> None:
     """See, before any long work, that a folder can be used for a run.
@@ -172,7 +180,7 @@ def check_out(folder: Path) -> None:
     Raises:
         RunError: It is a file, holds foreign files, or cannot be written.
     """
-    with _writing(folder):
+    with writing(folder):
         if folder.is_symlink() and not folder.exists():
             raise RunError(f"--out {str(folder)!r} is a link that leads nowhere; name another folder, or remove it")
         if folder.exists() and not folder.is_dir():
@@ -213,15 +221,15 @@ def open_run(folder: Path, config: Mapping[str, Any], tables: tuple[str, ...]) -
     settled: dict[str, Any] = json.loads(json.dumps(config))
     begun = folder / "config.json"
     if not begun.is_file():
-        with _writing(folder):
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            _write_json(begun, settled)
+            write_json(begun, settled)
         return Run(folder, settled, tables, complete=False)
-    before = _read_object(begun)
+    before = read_object(begun)
     manifest, units = folder / "manifest.json", folder / "units"
     if before != settled and not manifest.is_file() and not (units.is_dir() and any(units.iterdir())):
-        with _writing(folder):  # begun and refused before anything was computed
-            _write_json(begun, settled)
+        with writing(folder):  # begun and refused before anything was computed
+            write_json(begun, settled)
         return Run(folder, settled, tables, complete=False)
     if before != settled:
         differing = sorted(key for key in {*before, *settled} if before.get(key) != settled.get(key))
@@ -231,8 +239,8 @@ def open_run(folder: Path, config: Mapping[str, Any], tables: tuple[str, ...]) -
         )
     if not manifest.is_file():
         return Run(folder, settled, tables, complete=False)
-    hashes = _read_object(manifest).get("sha256")
-    if not isinstance(hashes, dict) or "summary.json" not in hashes or not _intact(folder, hashes):
+    hashes = read_object(manifest).get("sha256")
+    if not isinstance(hashes, dict) or "summary.json" not in hashes or not intact(folder, hashes):
         raise RunError(
             f"the finished run in {str(folder)!r} is not as it was written: files are changed or missing; remove the "
             "folder to compute it again, or name another one with --out"
@@ -250,62 +258,3 @@ def _has_a_run(folder: Path) -> bool:
         return "job" in config if isinstance(config, dict) else True
     except (OSError, ValueError, RecursionError):
         return True  # damaged: said where it is read
-
-
-def versions() -> dict[str, str]:
-    """Installed versions of the packages that fix results."""
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
-
-
-def git_commit() -> str | None:
-    """The commit of the checkout that this package runs from; None outside one."""
-    here = Path(__file__).resolve().parent
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, check=True, timeout=10
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
-
-
-@contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RunError(
-            f"cannot write to {str(folder)!r}: {error.strerror or error}; free space or name another folder with "
-            "--out; what is finished is kept, and the same command goes on from there"
-        ) from error
-
-
-def _write_json(path: Path, value: Any) -> None:
-    aside = path.with_name(f".{path.name}")
-    aside.write_text(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-    aside.replace(path)
-
-
-def _read_object(path: Path) -> dict[str, Any]:
-    """A JSON object from a file of a run."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise RunError(f"{str(path)!r} is damaged ({error}); name another folder with --out") from error
-    if not isinstance(value, dict):
-        raise RunError(f"{str(path)!r} is damaged (no JSON object); name another folder with --out")
-    return value
-
-
-def _intact(folder: Path, hashes: Mapping[str, str]) -> bool:
-    return all((folder / name).is_file() and _sha256(folder / name) == digest for name, digest in hashes.items())
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

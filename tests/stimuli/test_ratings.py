@@ -10,13 +10,13 @@ from referent_probe.errors import OptionError, StimuliError
 from referent_probe.stimuli import ratings
 from referent_probe.stimuli.ratings import (
     AUTHORS_ODD_CHOICES,
-    SIZE_LIMIT,
     RatingsMapping,
     check_roles,
     load_ratings,
     rating,
     role_ratings,
 )
+from referent_probe.stimuli.small_file import SIZE_LIMIT
 from referent_probe.stimuli.templates import StimulusSet
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -174,6 +174,7 @@ def test_a_file_of_what_is_shipped_gives_it_back(tmp_path: Path) -> None:
         ("role,rating\n,0.5\n", "line 2: the rating '0.5' has no role"),
         ("role,rating\nnurse,0.7\nNurse,0.8\n", "line 3: the role 'nurse' comes a second time"),
         (b"role,rating\nn\xfcrse,0.7\n", r"is not UTF-8 text \(byte 13\)"),
+        (b"role,rating,rating\nnurse,0.1,0.9", "has the column 'rating' twice: keep one of the two"),
         (b"role,rating\nx" + b"y" * SIZE_LIMIT, f"is larger than {SIZE_LIMIT} bytes"),
         ("role,rating\n" + "x" * 200_000 + ",0.5\n", "after line 1: field larger than field limit"),
         ("role,rating\nnurse\x1b[1m,x\n", r"'nurse\\x1b\[1m' has the rating 'x'"),

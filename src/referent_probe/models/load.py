@@ -73,7 +73,7 @@ def load_model(
         device: "auto" (CUDA where there is one, else CPU), "cpu", "cuda", "cuda:1", ….
         dtype: "float32" (exact to about 1e-5 logits), "bfloat16" or "float16".
         trust_remote_code: Let a model folder run its own Python code. Off unless you trust its authors.
-        notify: Told, in one line, before anything that takes long.
+        notify: Told what happens, a line at a time: before anything that takes long, and what was loaded and proved.
 
     Raises:
         ModelError: Not found, damaged, not a causal language model, unknown to TransformerLens, or a check failed
@@ -87,6 +87,7 @@ def load_model(
     quiet_transformers()
     where, known = _device(device), known_model(name)
     source = find_model(name, revision=revision, notify=notify)
+    notify(f"loading {name}")
     options = {"local_files_only": True, "trust_remote_code": trust_remote_code}
     config = _config(source, options)
     _check_generation_config(source)
@@ -128,6 +129,8 @@ def load_model(
     bridge = _boot(source, hf_model, tokenizer, where, dtype)
     _check_blocks(name, bridge, type(hf_model).__name__)
     checks = check_bridge(bridge, ids, plain_logits, dtype, name)
+    notify(f"{name}: {bridge.cfg.n_layers} layers x {bridge.cfg.n_heads} heads, {dtype} on {where}")
+    notify(f"checked: {checks.in_one_line()}")
     return LoadedModel(
         source=source,
         bridge=bridge,

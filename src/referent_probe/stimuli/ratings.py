@@ -20,16 +20,14 @@ from types import MappingProxyType
 from typing import Literal
 
 from referent_probe.errors import OptionError, StimuliError
-from referent_probe.stimuli.quoting import printable, quoted
+from referent_probe.stimuli.quoting import quoted
+from referent_probe.stimuli.small_file import read_small_file
 
 RatingsMapping = Literal["authors", "exact"]
 """How WinoPron's roles find their rating: as the paper's authors chose, or by the role noun itself."""
 
 COLUMNS = ("role", "rating")
 """Columns of a user's rating file."""
-
-SIZE_LIMIT = 10**6
-"""The most bytes that a user's rating file may have."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ def load_ratings(path: str | Path) -> Mapping[str, float]:
     """Reads a user's ratings: a CSV file with the columns `role` and `rating`, others ignored.
 
     Args:
-        path: Of a UTF-8 file of at most `SIZE_LIMIT` bytes, with a header line.
+        path: Of a small UTF-8 file with a header line.
 
     Returns:
         Role, in lower case, to rating, 0 to 1, in the order of the file.
@@ -125,6 +123,9 @@ def load_ratings(path: str | Path) -> Mapping[str, float]:
                 f"{shown} lacks the column(s) {', '.join(map(repr, missing))}: "
                 "the first line of a rating file is 'role,rating', comma between them"
             )
+        names = list(reader.fieldnames or ())
+        if twice := [column for column in COLUMNS if names.count(column) > 1]:
+            raise StimuliError(f"{shown} has the column {twice[0]!r} twice: keep one of the two")
         for row in reader:
             role, place = row["role"].strip().lower(), f"{shown}, line {reader.line_num}"
             if not role:
@@ -172,22 +173,11 @@ def _share(cell: str, place: str) -> float:
 
 
 def _text(path: Path) -> str:
-    shown, cure = repr(str(path)), "give the path of a CSV file with the columns role and rating"
-    try:
-        if path.exists() and not path.is_file():  # a pipe or a device may never end
-            raise StimuliError(f"cannot read {shown} (not a regular file): {cure}")
-        with path.open("rb") as stream:
-            content = stream.read(SIZE_LIMIT + 1)
-    except OSError as error:
-        raise StimuliError(f"cannot read {shown} ({error.strerror}): {cure}") from error
-    except ValueError as error:  # a NUL in the path
-        raise StimuliError(f"cannot read {shown} ({printable(str(error))}): {cure}") from error
-    if len(content) > SIZE_LIMIT:
-        raise StimuliError(f"{shown} is larger than {SIZE_LIMIT} bytes: {cure}")
+    content = read_small_file(path, StimuliError, "give the path of a CSV file with the columns role and rating")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise StimuliError(f"{shown} is not UTF-8 text (byte {error.start}): save it as UTF-8") from error
+        raise StimuliError(f"{str(path)!r} is not UTF-8 text (byte {error.start}): save it as UTF-8") from error
 
 
 @cache

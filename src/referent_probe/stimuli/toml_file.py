@@ -7,9 +7,7 @@ from typing import Any
 
 from referent_probe.errors import ReferentProbeError
 from referent_probe.stimuli.quoting import printable
-
-SIZE_LIMIT = 10**6
-"""The most bytes that such a file may have."""
+from referent_probe.stimuli.small_file import read_small_file
 
 KEY_DEPTH = 50
 """The most names that a dotted key may join: tomllib's time and memory grow with the square of their number."""
@@ -19,7 +17,7 @@ _DEEP_KEY = re.compile(rf"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){{{KEY_DEPT
 
 
 def read_toml(path: str | Path, refusal: type[ReferentProbeError]) -> dict[str, Any]:
-    """Reads a TOML file of at most `SIZE_LIMIT` bytes.
+    """Reads a TOML file of a few lines.
 
     Args:
         path: of a regular file; a pipe or a device is refused, since it may never end.
@@ -32,17 +30,7 @@ def read_toml(path: str | Path, refusal: type[ReferentProbeError]) -> dict[str, 
         For a file with the line `pairs = 8` it returns `{"pairs": 8}`.
     """
     path, shown = Path(path), repr(str(path))
-    try:
-        if path.exists() and not path.is_file():
-            raise refusal(f"cannot read {shown} (not a regular file): give the path of a TOML file")
-        with path.open("rb") as stream:
-            content = stream.read(SIZE_LIMIT + 1)
-    except OSError as error:
-        raise refusal(f"cannot read {shown} ({error.strerror}): give the path of a TOML file") from error
-    except ValueError as error:  # a NUL in the path
-        raise refusal(f"cannot read {shown} ({error}): give the path of a TOML file") from error
-    if len(content) > SIZE_LIMIT:
-        raise refusal(f"{shown} is larger than {SIZE_LIMIT} bytes: give a TOML file of a few lines")
+    content = read_small_file(path, refusal, "give the path of a TOML file of a few lines")
     try:
         text = content.decode("utf-8")
         if _DEEP_KEY.search(text):

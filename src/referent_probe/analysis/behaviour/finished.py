@@ -1,7 +1,6 @@
 """Finished measurement runs as an analysis takes them: read, checked, and fit to stand beside each other."""
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +11,10 @@ import pandas as pd
 
 from referent_probe.errors import RunError
 from referent_probe.records import MEASUREMENT, conform
+from referent_probe.run_files import read_object
 from referent_probe.store import open_run
+
+_AGAIN = "measure it again"
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +70,7 @@ def read_run(folder: Path) -> FinishedRun:
     """
     if not (folder / "config.json").is_file():
         raise RunError(f"{str(folder)!r} is no run folder: give one that `referent-probe measure` has written")
-    config = _read(folder / "config.json")
+    config = read_object(folder / "config.json", _AGAIN)
     if config.get("job") != "measure":
         raise RunError(f"{str(folder)!r} is a run of {config.get('job')!r}, not of 'measure': give a measurement")
     if not (folder / "manifest.json").is_file():
@@ -77,7 +79,7 @@ def read_run(folder: Path) -> FinishedRun:
             "again, it goes on where it was"
         )
     open_run(folder, config, MEASUREMENT)  # every file is as its hash says
-    if _read(folder / "manifest.json").get("config") != config:
+    if read_object(folder / "manifest.json", _AGAIN).get("config") != config:
         raise RunError(f"{str(folder)!r} is damaged (config.json is not the manifest's): measure it again")
     try:
         name, pairs, temperature = str(config["model"]["name"]), tuple(config["pairs"]), float(config["temperature"])
@@ -94,16 +96,6 @@ def _table(folder: Path, name: str) -> pd.DataFrame:
         return conform(name, pd.read_parquet(folder / f"{name}.parquet"))
     except (OSError, ValueError) as error:  # pyarrow's errors are among them
         raise RunError(f"table {name!r} of {str(folder)!r} cannot be used ({error}): measure it again") from error
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise RunError(f"{str(path)!r} is damaged ({error}): measure it again") from error
-    if not isinstance(value, dict):
-        raise RunError(f"{str(path)!r} is damaged (no JSON object): measure it again")
-    return value
 
 
 def _stimuli(run: FinishedRun) -> str:
