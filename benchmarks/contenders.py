@@ -51,7 +51,7 @@ def prepare_ours(job: Job, *, whole: bool) -> Prepared:
     from referent_probe.stimuli.prompts import choice_prompt
     from referent_probe.stimuli.templates import draw_pairs, load_stimuli
 
-    model = load_model(job.model, device="cpu")
+    model = load_model(job.model, device="cpu", interventions=False)
     sampling = resolve_settings(model, SamplingSettings(TEMPERATURE, TOP_K, MAX_NEW_TOKENS))
     cells = list(product(list(ContextSetting)[: job.settings], OptionOrder))
     templates = [
@@ -67,7 +67,7 @@ def prepare_ours(job: Job, *, whole: bool) -> Prepared:
             encoded = [encode(prompt, model.tokenizer, model.quirks) for prompt in prompts]
             ids = [prompt.ids for prompt in encoded]
             root = root or root_of(model, ids)  # as `measure` does, once for all
-            contexts = read(model, ids, root)
+            contexts = read(model, ids, root, keep=whole)
             if whole:
                 every = [forms] * len(encoded)
                 [answers] = answers_behind(model, contexts, every, sampling, [TEMPERATURE], threshold=1e-6)
@@ -87,7 +87,7 @@ def prepare_ours(job: Job, *, whole: bool) -> Prepared:
                 texts.append({"text": encoded.text, "forms": _two(forms), "tokens": tokens})
         about = {"folder": str(model.source.folder), "adds_special": model.tokenizer.chat_template is None}
         Path(job.prompts).write_text(json.dumps(about | {"prompts": texts}), encoding="utf-8")
-    return model.bridge.original_model, score
+    return model.network, score
 
 
 def _two(forms: Any) -> tuple[str, str]:

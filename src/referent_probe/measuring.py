@@ -165,7 +165,12 @@ def measure(
     if run.complete:
         return _read_finished(run, settings.csv)
     model = load_model(
-        settings.model, revision=settings.revision, device=settings.device, dtype=settings.dtype, notify=notify
+        settings.model,
+        revision=settings.revision,
+        device=settings.device,
+        dtype=settings.dtype,
+        interventions=False,
+        notify=notify,
     )
     sampling = SamplingSettings(settings.temperature, settings.top_k)
     request = Request(
@@ -212,8 +217,8 @@ def _state_size(model: "LoadedModel", pairs: Sequence[Pair], request: "Request",
             f"{model.longest_prompt} at most; shorten the wording with --prompts, or give another model"
         )
     # Of one template or pair, beginnings and whole prompts are held, and joined once more; one pass is in flight.
-    held = cache_bytes(model.bridge, rows=2 * max(3 * len(request.settings), 32), positions=length)
-    needed = held + pass_bytes(model.bridge, tokens=ROWS * length, keys=length, prefixes=ROWS, prefix=length)
+    held = cache_bytes(model.network, rows=2 * max(3 * len(request.settings), 32), positions=length)
+    needed = held + pass_bytes(model.network, tokens=ROWS * length, keys=length, prefixes=ROWS, prefix=length)
     refuse_too_little(needed, model.device, "the prompts of one template")
     notify(
         f"{len(pairs)} pairs to measure, {len(prompts) * 2} choice prompts of up to {length} tokens; about "

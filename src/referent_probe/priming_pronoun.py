@@ -260,7 +260,7 @@ def model_manifest(model: "LoadedModel") -> dict[str, Any]:
             "name": model.source.name,
             "kind": model.source.kind,
             "identity": model.source.identity,
-            "architecture": type(model.bridge.original_model).__name__,
+            "architecture": type(model.network).__name__,
             "layers": model.n_layers,
             "heads": model.n_heads,
         },

@@ -283,7 +283,8 @@ def as_loaded(bridge: Any, tokenizer: Any) -> Any:
     from types import SimpleNamespace
 
     return SimpleNamespace(
-        bridge=bridge,
+        network=bridge.original_model,
+        n_layers=len(bridge.blocks),
         tokenizer=tokenizer,
         device="cpu",
         source=SimpleNamespace(name="tiny", folder=Path()),

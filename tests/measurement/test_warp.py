@@ -15,7 +15,7 @@ from referent_probe.measurement.warp import ResolvedSettings, SamplingSettings, 
 def model_with(**settings: Any) -> Any:
     """What `resolve_settings` reads of a model."""
     original = SimpleNamespace(generation_config=GenerationConfig(**settings))
-    return SimpleNamespace(bridge=SimpleNamespace(original_model=original), source=SimpleNamespace(name="some-model"))
+    return SimpleNamespace(network=original, source=SimpleNamespace(name="some-model"))
 
 
 def test_example_in_docstring() -> None:

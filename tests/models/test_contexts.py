@@ -28,7 +28,7 @@ def loaded(tiny: Any) -> Any:
     """What of a `LoadedModel` is needed here."""
 
     class Model:
-        bridge, device = tiny.bridge, "cpu"
+        network, n_layers, device = tiny.bridge.original_model, len(tiny.bridge.blocks), "cpu"
 
     return Model()
 
@@ -141,6 +141,24 @@ def test_a_root_changes_rounding_only(tiny_model: Any, shape: str, length: int) 
     found = read(model, sequences, root)
     assert largest(found.logits, [alone(tiny, ids) for ids in sequences]) < CLOSE
     assert [found.keys[0].shape[2] - pad for pad in found.padding] == [len(ids) for ids in sequences]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("rows", [1, 3, 16])
+def test_logits_alone_are_the_same_and_nothing_goes_on_from_them(
+    tiny_model: Any, monkeypatch: pytest.MonkeyPatch, shape: str, rows: int
+) -> None:
+    monkeypatch.setattr(module, "ROWS", rows)
+    model = loaded(tiny_model("llama"))
+    found, whole = read(model, SHAPES[shape][::-1], keep=False), read(model, SHAPES[shape][::-1])
+    assert torch.equal(found.logits, whole.logits)
+    assert (found.keys, found.values, found.padding) == ((), (), ())
+    assert torch.equal(found.take([0, 0]).logits, whole.logits[[0, 0]])
+    tails = [(5,)] * len(whole.logits)
+    first, other = (log_probabilities(model, contexts, range(len(tails)), tails) for contexts in (found, whole))
+    assert first == other
+    with pytest.raises(ValueError, match="keep=False"):
+        go_on(model, found, [0], [[3]])
 
 
 def test_a_root_is_not_read_again(tiny_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,8 @@ from transformer_lens.model_bridge.generalized_components.attention import Atten
 
 from referent_probe.errors import ModelError
 from referent_probe.models import load
-from referent_probe.models.checks import TOLERANCE, check_bridge, probe_ids
+from referent_probe.models.checks import TOLERANCE, check_bridge, check_network, probe_ids
+from referent_probe.models.config import longest_prompt
 from referent_probe.models.load import LoadedModel, load_model
 from referent_probe.models.quirks import PLAIN, Quirks
 from referent_probe.models.registry import DEFAULT_MODEL
@@ -58,6 +59,18 @@ class TestSound:
     def test_it_computes_what_the_saved_model_computes(self, loaded: LoadedModel, llama: Any) -> None:
         ids = torch.arange(30, 50)[None]
         assert float((loaded.bridge.original_model(ids).logits - llama(ids).logits).abs().max()) < 1e-5
+
+    def test_without_interventions_it_computes_the_same_and_nothing_is_bridged(
+        self, loaded: LoadedModel, saved: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(TransformerBridge, "boot_transformers", None)
+        alone, ids = load_model(str(saved), device="cpu", interventions=False), torch.arange(30, 50)[None]
+        assert torch.equal(alone.network(ids).logits, loaded.network(ids).logits)
+        assert (alone.bridge, alone.checks.patch_with_itself) == (None, None)
+        assert (alone.n_layers, alone.n_heads, alone.quirks) == (loaded.n_layers, loaded.n_heads, loaded.quirks)
+        assert alone.network.config._attn_implementation == "eager"
+        assert not any(parameter.requires_grad for parameter in alone.network.parameters())
+        assert not any(module.training for module in alone.network.modules())
 
     def test_gradients_are_off_and_it_evaluates(self, loaded: LoadedModel) -> None:
         assert not any(parameter.requires_grad for parameter in loaded.bridge.parameters())
@@ -492,21 +505,21 @@ class TestLongestPrompt:
             original_max_position_embeddings=4096,
             rope_scaling={"type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4},
         )
-        assert load._longest_prompt(config) == 4096
+        assert longest_prompt(config) == 4096
 
     def test_where_each_kind_of_block_has_its_own_rotation(self) -> None:
         from transformers import Gemma3TextConfig
 
         config = Gemma3TextConfig(max_position_embeddings=512)
-        assert load._longest_prompt(config) == 512
+        assert longest_prompt(config) == 512
         scaled = {"rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 200}
         config.rope_parameters["full_attention"] |= scaled
-        assert load._longest_prompt(config) == 200
+        assert longest_prompt(config) == 200
 
     def test_where_none_is_named(self) -> None:
         from transformers import BloomConfig
 
-        assert load._longest_prompt(BloomConfig()) is None
+        assert longest_prompt(BloomConfig()) is None
 
 
 class TestWrongKinds:
@@ -663,8 +676,32 @@ class TestChecks:
         ids = probe_ids(tiny.plain.config.vocab_size, torch.device("cpu"))
         checks = check_bridge(tiny.bridge, ids, tiny.plain(ids).logits, "float32", tiny.family).as_dict()
         effect = checks.pop("edited_pattern_effect")
-        assert all(difference < 1e-5 for difference in checks.values())
+        assert effect is not None
+        assert all(difference is not None and difference < 1e-5 for difference in checks.values())
         assert effect > TOLERANCE["float32"]
+
+    def test_a_network_alone_is_checked_too(self, tiny: Any) -> None:
+        ids = probe_ids(tiny.plain.config.vocab_size, torch.device("cpu"))
+        checks = check_network(tiny.plain, ids, tiny.plain(ids).logits, "float32", tiny.family)
+        assert checks.prefix_and_suffix_against_full < 1e-5
+        assert checks.in_one_line().startswith("prefix + suffix = full pass to ")
+        assert checks.as_dict().keys() > {"patch_with_itself"}
+
+    @pytest.mark.parametrize("lost", ["past_key_values", "position_ids"])
+    def test_a_network_that_loses_its_prefix_is_refused(self, tiny_model: Callable[[str], Any], lost: str) -> None:
+        plain = tiny_model("llama").plain
+
+        class Losing:
+            config = plain.config
+
+            def __call__(self, ids: torch.Tensor, **given: Any) -> Any:
+                if lost == "position_ids":  # wrong ones
+                    return plain(ids, **given | {"position_ids": 2 * torch.arange(ids.shape[1])[None]})
+                return plain(ids)
+
+        ids = probe_ids(plain.config.vocab_size, torch.device("cpu"))
+        with pytest.raises(ModelError, match=r"'mine' is refused .* a cached prefix are lost or misplaced"):
+            check_network(Losing(), ids, plain(ids).logits, "float32", "mine")
 
     def test_all_that_is_wrong_is_named(
         self, tiny_model: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch

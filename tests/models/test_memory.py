@@ -64,11 +64,11 @@ def test_another_error_is_not_taken_for_it(tiny_model: Any, monkeypatch: pytest.
 
 
 def test_the_estimate_grows_with_everything(tiny_model: Any) -> None:
-    bridge = tiny_model("llama").bridge
+    network = tiny_model("llama").plain
     counts = {"tokens": 10, "keys": 20, "prefixes": 2, "prefix": 8}
-    base = pass_bytes(bridge, **counts)
+    base = pass_bytes(network, **counts)
     assert base > 0
-    assert all(pass_bytes(bridge, **counts | {name: 2 * n}) > base for name, n in counts.items())
+    assert all(pass_bytes(network, **counts | {name: 2 * n}) > base for name, n in counts.items())
     # 4 heads of 8, 2 key-value heads, d_model 32, d_mlp 64: counted by hand.
     assert base == 4 * (10 * (5 * 32 + 4 * 32 + 3 * 64 + 3 * 4 * 20) + 2 * (2 * 8 * 8 * (2 + 4)))
 

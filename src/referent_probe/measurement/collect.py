@@ -232,7 +232,7 @@ def _self_check(
 ) -> float:
     row = int(rng.integers(len(prompts)))
     with torch.no_grad():
-        full = model.bridge.original_model(torch.tensor([prompts[row].ids], device=model.device)).logits[0, -1]
+        full = model.network(torch.tensor([prompts[row].ids], device=model.device)).logits[0, -1]
     likely = full.topk(20).indices
     fast, slow = (logits.double().log_softmax(-1)[likely] for logits in (contexts.logits[row], full))
     return float((fast - slow).abs().max())

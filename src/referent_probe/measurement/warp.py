@@ -129,7 +129,7 @@ def resolve_settings(
         `replaced` holds ("temperature", 0.6, 0.5) and whose `overridden` is (("top_p", 0.9),).
     """
     given = given or SamplingSettings()
-    config = model.bridge.original_model.generation_config or GenerationConfig()
+    config = model.network.generation_config or GenerationConfig()
     own, known = config.to_dict(), GenerationConfig().to_dict()
     for name in override:
         if name not in known or name in _HARMLESS or name in _GIVEN:

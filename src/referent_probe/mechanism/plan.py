@@ -105,8 +105,8 @@ def expected_bytes(works: Sequence[Work], model: LoadedModel) -> int:
     longest, shortest_prefix = max(n for n, _ in lengths), min(first for _, first in lengths)
     cfg = model.bridge.cfg
     rows = min(PACKED_TOKENS, model.n_layers * model.n_heads)
-    slot = pass_bytes(model.bridge, tokens=2 * rows, keys=longest + rows, prefixes=2, prefix=longest)
-    whole = pass_bytes(model.bridge, tokens=2 * longest, keys=longest, prefixes=0, prefix=0)
+    slot = pass_bytes(model.network, tokens=2 * rows, keys=longest + rows, prefixes=2, prefix=longest)
+    whole = pass_bytes(model.network, tokens=2 * longest, keys=longest, prefixes=0, prefix=0)
     logits = 2 * longest * int(cfg.d_vocab) * 4
     kept = longest - shortest_prefix
     recorded = 8 * model.n_layers * (2 * kept * int(cfg.d_model) + 2 * longest * model.n_heads * int(cfg.d_head))

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from referent_probe.errors import ModelError
-from referent_probe.models.prefix import CacheLostError
+from referent_probe.models.prefix import CacheLostError, empty_cache, prefix_cache, seen
 from referent_probe.models.record import record
 from referent_probe.models.resume import Patch, Site, patched_logits
 
@@ -28,29 +28,33 @@ _BLOCK = re.compile(r"(.*?\b(?:layers|h|blocks))\.(\d+)\.")
 class LoadChecks:
     """Largest absolute differences in logits, and one effect that must not be zero.
 
+    The last three are None for a model that was loaded without interventions.
+
     Attributes:
+        prefix_and_suffix_against_full: A pass in two parts through cached keys and values against one pass; nan where
+            attention never saw the cache.
         bridge_against_hugging_face: Bridge against the plain model, all positions and tokens.
-        prefix_and_suffix_against_full: A pass in two parts through cached keys and values against one pass.
-        patch_with_itself: Every head of the first, middle and last block patched with its own value. This one and
-            the one before are nan where attention never saw the cache.
+        patch_with_itself: Every head of the first, middle and last block patched with its own value; nan as above.
         edited_pattern_effect: How far the logits move when one block's attention is cut to its own position.
     """
 
-    bridge_against_hugging_face: float
     prefix_and_suffix_against_full: float
-    patch_with_itself: float
-    edited_pattern_effect: float
+    bridge_against_hugging_face: float | None = None
+    patch_with_itself: float | None = None
+    edited_pattern_effect: float | None = None
 
     def in_one_line(self) -> str:
         """The checks as one line of text, as commands print it."""
+        in_parts = f"prefix + suffix = full pass to {self.prefix_and_suffix_against_full:.0e}"
+        if self.bridge_against_hugging_face is None:
+            return in_parts
         return (
-            f"bridge = Hugging Face to {self.bridge_against_hugging_face:.0e}, prefix + suffix = full pass to "
-            f"{self.prefix_and_suffix_against_full:.0e}, patch with itself = baseline to "
-            f"{self.patch_with_itself:.0e}, an edited attention pattern moves logits by "
+            f"bridge = Hugging Face to {self.bridge_against_hugging_face:.0e}, {in_parts}, patch with itself = "
+            f"baseline to {self.patch_with_itself:.0e}, an edited attention pattern moves logits by "
             f"{self.edited_pattern_effect:.1g} (must not be 0)"
         )
 
-    def as_dict(self) -> dict[str, float]:
+    def as_dict(self) -> dict[str, float | None]:
         """The checks by name, for the manifest."""
         return asdict(self)
 
@@ -163,16 +167,25 @@ def check_bridge(bridge: Any, ids: Tensor, plain_logits: Tensor, dtype: str, nam
     Raises:
         ModelError: A check failed; names the installed versions and the cure.
     """
+    return _checked(lambda: _measure(bridge, ids, plain_logits), plain_logits, dtype, name)
+
+
+def check_network(network: Any, ids: Tensor, plain_logits: Tensor, dtype: str, name: str) -> LoadChecks:
+    """Run those checks that need no bridge: arguments and errors of `check_bridge`, for the Hugging Face model."""
+    return _checked(lambda: LoadChecks(_in_two_parts(network, ids, plain_logits)), plain_logits, dtype, name)
+
+
+def _checked(measure: Callable[[], LoadChecks], plain_logits: Tensor, dtype: str, name: str) -> LoadChecks:
     versions = f"transformers {version('transformers')} and transformer-lens {version('transformer-lens')}"
     cure = (
         "install the versions in constraints.txt (transformers 5.23.0, transformer-lens 4.3.0) or, where these are "
         "installed, give a model of another family"
     )
     try:
-        checks = _measure(bridge, ids, plain_logits)
+        checks = measure()
     except Exception as error:  # whatever a model of an unforeseen make raises
         raise ModelError(
-            f"{name!r} is refused with {versions}: its blocks cannot be recorded and patched "
+            f"{name!r} is refused with {versions}: its blocks cannot be recorded and gone on from "
             f"({' '.join(repr(error).split())[:300]}); {cure}"
         ) from error
     problems = [
@@ -182,13 +195,28 @@ def check_bridge(bridge: Any, ids: Tensor, plain_logits: Tensor, dtype: str, nam
             (checks.prefix_and_suffix_against_full, "keys and values of a cached prefix are lost or misplaced"),
             (checks.patch_with_itself, "a run patched with its own activations differs from itself"),
         )
-        if not wrong <= TOLERANCE[dtype] * float(plain_logits.float().std())
+        if wrong is not None and not wrong <= TOLERANCE[dtype] * float(plain_logits.float().std())
     ]
-    if not checks.edited_pattern_effect > 1e-6:
+    if checks.edited_pattern_effect is not None and not checks.edited_pattern_effect > 1e-6:
         problems.append("an edited attention pattern does not change the logits (a fused attention kernel?)")
     if problems:
         raise ModelError(f"{name!r} is refused with {versions}: {'; '.join(problems)} ({checks.in_one_line()}); {cure}")
     return checks
+
+
+def _in_two_parts(network: Any, ids: Tensor, full: Tensor) -> float:
+    """How far a pass in two parts is from the full pass; nan without a cache."""
+    half, cache = ids.shape[1] // 2, empty_cache(int(network.config.get_text_config().num_hidden_layers))
+    with torch.no_grad():
+        first = network(ids[:, :half], past_key_values=cache, use_cache=True).logits
+        try:
+            keys, values = seen(cache)
+        except CacheLostError:
+            return float("nan")
+        places = torch.arange(half, ids.shape[1], device=ids.device)[None]
+        behind = prefix_cache(keys, values, half)
+        rest = network(ids[:, half:], past_key_values=behind, position_ids=places, use_cache=True).logits
+    return _largest(torch.cat([first, rest], dim=1) - full)
 
 
 def _measure(bridge: Any, ids: Tensor, plain_logits: Tensor) -> LoadChecks:

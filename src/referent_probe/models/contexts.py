@@ -33,7 +33,8 @@ class Contexts:
     """Token sequences that a model has read.
 
     Attributes:
-        keys: Per block, keys [n, key-value heads, L, d_head]; all rows end at L.
+        keys: Per block, keys [n, key-value heads, L, d_head]; all rows end at L. None are there, nor the two next,
+            where the logits alone were kept.
         values: Per block, values, same shape.
         padding: How many of a row's first positions hold nothing, n numbers.
         logits: Next-token logits behind each row [n, vocabulary], unwarped.
@@ -47,6 +48,8 @@ class Contexts:
     def take(self, rows: Sequence[int]) -> "Contexts":
         """These rows, in this order; a row may come twice."""
         chosen = torch.as_tensor(list(rows), device=self.logits.device)
+        if not self.keys:
+            return Contexts((), (), (), self.logits.index_select(0, chosen))
         padding = [self.padding[row] for row in rows]
         start = min(padding)  # padding in all of them
 
@@ -58,7 +61,12 @@ class Contexts:
 
 
 def go_on(
-    model: LoadedModel, contexts: Contexts | None, rows: Sequence[int], tails: Sequence[Sequence[int]]
+    model: LoadedModel,
+    contexts: Contexts | None,
+    rows: Sequence[int],
+    tails: Sequence[Sequence[int]],
+    *,
+    keep: bool = True,
 ) -> Contexts:
     """Read on behind contexts.
 
@@ -67,13 +75,16 @@ def go_on(
         contexts: What was read before; None for nothing.
         rows: Behind which row each tail follows.
         tails: Token ids, one or more each.
+        keep: Whether to hold what is needed to go on further; without it the logits alone are left.
 
     Returns:
         One row a tail.
     """
-    parts = _in_chunks(lambda c: _pass(model, contexts, rows[c], tails[c], keep=True), len(tails), ROWS)
+    parts = _in_chunks(lambda c: _pass(model, contexts, rows[c], tails[c], keep=keep), len(tails), ROWS)
     if len(parts) == 1:
         return parts[0]
+    if not keep:
+        return Contexts((), (), (), torch.cat([part.logits for part in parts]))
     length = max(part.keys[0].shape[2] for part in parts)
 
     def of(name: str, block: int) -> Tensor:
@@ -188,15 +199,17 @@ def _forward(
     device, longest = model.device, max(len(tail) for tail in tails)
     ids = torch.tensor([[*tail, *[tail[-1]] * (longest - len(tail))] for tail in tails], device=device)
     if contexts is None:
-        cache, before = empty_cache(len(model.bridge.blocks)), 0
+        cache, before = empty_cache(model.n_layers), 0
         padding = torch.zeros(len(ids), dtype=torch.long, device=device)
     else:
+        if not contexts.keys:
+            raise ValueError("these contexts were read with keep=False, so that nothing can go on from them")
         before = contexts.keys[0].shape[2]
         chosen = torch.as_tensor(list(rows), device=device)
         cache = prefix_cache(contexts.keys, contexts.values, before, rows=chosen, keep=keep)
         padding = torch.tensor(contexts.padding, device=device)[chosen]
     with torch.no_grad():
-        logits: Tensor = model.bridge.original_model(
+        logits: Tensor = model.network(
             ids,
             attention_mask=torch.arange(before + longest, device=device) >= padding[:, None] if padding.any() else None,
             position_ids=before - padding[:, None] + torch.arange(longest, device=device),

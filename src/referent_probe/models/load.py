@@ -1,4 +1,4 @@
-"""Load a causal language model as a TransformerLens bridge, and prove it right before it is used."""
+"""Load a causal language model, bridge it to TransformerLens, and prove it right before it is used."""
 
 import os
 import subprocess
@@ -16,7 +16,15 @@ import torch
 import transformers
 
 from referent_probe.errors import ModelError
-from referent_probe.models.checks import LoadChecks, check_bridge, check_vocabulary, check_weights, probe_ids
+from referent_probe.models.checks import (
+    LoadChecks,
+    check_bridge,
+    check_network,
+    check_vocabulary,
+    check_weights,
+    probe_ids,
+)
+from referent_probe.models.config import check_generation_config, longest_prompt, quantisation, read_config
 from referent_probe.models.quirks import PLAIN, Quirks, with_template
 from referent_probe.models.registry import DEFAULT_MODEL, known_model
 from referent_probe.models.source import ModelSource, find_model
@@ -27,11 +35,13 @@ Dtype = Literal["float32", "bfloat16", "float16"]
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model ready for interventions.
+    """A model ready to be measured and, where it was bridged, for interventions.
 
     Attributes:
         source: Where it came from and which weights it has.
-        bridge: TransformerLens `TransformerBridge`: eager attention, evaluation mode, gradients off.
+        network: The Hugging Face model: eager attention, evaluation mode, gradients off. Where there is a bridge, its
+            blocks are the bridge's.
+        bridge: TransformerLens `TransformerBridge` of it; None where it was loaded without interventions.
         tokenizer: Its Hugging Face tokenizer.
         checks: What was proved at load, with the largest differences.
         device: Torch device.
@@ -45,6 +55,7 @@ class LoadedModel:
     """
 
     source: ModelSource
+    network: Any
     bridge: Any
     tokenizer: Any
     checks: LoadChecks
@@ -63,9 +74,10 @@ def load_model(
     device: str = "auto",
     dtype: Dtype = "float32",
     trust_remote_code: bool = False,
+    interventions: bool = True,
     notify: Callable[[str], None] = lambda message: None,
 ) -> LoadedModel:
-    """Load a model and check that patched runs on it are exact.
+    """Load a model and check that what is computed in parts, and patched, is exact.
 
     Args:
         name: A name of the registry ("smollm2-135m-instruct", "phi-4"), a folder, a GGUF file, or a Hub id.
@@ -73,6 +85,8 @@ def load_model(
         device: "auto" (CUDA where there is one, else CPU), "cpu", "cuda", "cuda:1", ….
         dtype: "float32" (exact to about 1e-5 logits), "bfloat16" or "float16".
         trust_remote_code: Let a model folder run its own Python code. Off unless you trust its authors.
+        interventions: Whether to bridge the model to TransformerLens, which patching and attention need. Without it
+            loading takes less time and memory, and all that can be measured is what the model says.
         notify: Told what happens, a line at a time: before anything that takes long, and what was loaded and proved.
 
     Raises:
@@ -89,9 +103,9 @@ def load_model(
     source = find_model(name, revision=revision, notify=notify)
     notify(f"loading {name}")
     options = {"local_files_only": True, "trust_remote_code": trust_remote_code}
-    config = _config(source, options)
-    _check_generation_config(source)
-    quantised, longest = _quantisation(config), _longest_prompt(config)
+    config = read_config(source, options)
+    check_generation_config(source)
+    quantised, longest = quantisation(config), longest_prompt(config)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(source.folder, **options)
     except Exception as error:  # each tokenizer class raises its own kinds
@@ -126,20 +140,26 @@ def load_model(
     # Before booting: the bridge rewires this very model, and would afterwards be compared with itself.
     with torch.no_grad():
         plain_logits = hf_model(ids).logits
-    bridge = _boot(source, hf_model, tokenizer, where, dtype)
-    _check_blocks(name, bridge, type(hf_model).__name__)
-    checks = check_bridge(bridge, ids, plain_logits, dtype, name)
-    notify(f"{name}: {bridge.cfg.n_layers} layers x {bridge.cfg.n_heads} heads, {dtype} on {where}")
+    bridge = _boot(source, hf_model, tokenizer, where, dtype) if interventions else None
+    if bridge is None:
+        checks = check_network(hf_model, ids, plain_logits, dtype, name)
+    else:
+        _check_blocks(name, bridge, type(hf_model).__name__)
+        checks = check_bridge(bridge, ids, plain_logits, dtype, name)
+    text = config.get_text_config()
+    n_layers, n_heads = int(text.num_hidden_layers), int(text.num_attention_heads)
+    notify(f"{name}: {n_layers} layers x {n_heads} heads, {dtype} on {where}")
     notify(f"checked: {checks.in_one_line()}")
     return LoadedModel(
         source=source,
+        network=hf_model if bridge is None else bridge.original_model,
         bridge=bridge,
         tokenizer=tokenizer,
         checks=checks,
         device=str(where),
         dtype=dtype,
-        n_layers=int(bridge.cfg.n_layers),
-        n_heads=int(bridge.cfg.n_heads),
+        n_layers=n_layers,
+        n_heads=n_heads,
         quirks=replace(with_template(known.quirks if known else PLAIN, tokenizer), quantisation=quantised),
         longest_prompt=longest,
     )
@@ -154,61 +174,6 @@ def _device(device: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise ModelError(f"device {device!r} cannot be used ({one_line(error)}); give cpu, cuda or auto") from error
     return where
-
-
-def _config(source: ModelSource, options: dict[str, Any]) -> Any:
-    try:
-        config = transformers.AutoConfig.from_pretrained(source.folder, **options)
-    except Exception as error:  # JSON, unknown architectures and remote code each raise their own kinds
-        raise ModelError(
-            f"{source.name!r}: its config cannot be used ({one_line(error)}); an architecture that brings its own "
-            "code needs trust_remote_code=True, which you should give to authors you trust only"
-        ) from error
-    architecture = (getattr(config, "architectures", None) or [""])[0]
-    causal = transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-    named_causal = architecture.endswith(("ForCausalLM", "LMHeadModel", "ForConditionalGeneration"))
-    encoder_only = bool(architecture) and not named_causal
-    if (
-        config.is_encoder_decoder
-        or encoder_only
-        or (config.model_type not in causal and not options["trust_remote_code"])
-    ):
-        raise ModelError(
-            f"{source.name!r} is a {architecture or config.model_type}, not a causal language model: it has no next "
-            "token to read a pronoun from; give a decoder-only model (…ForCausalLM)"
-        )
-    if not architecture:
-        config.architectures = [causal[config.model_type]]
-    return config
-
-
-def _quantisation(config: Any) -> str | None:
-    stored = getattr(config, "quantization_config", None)
-    method = stored.get("quant_method") if isinstance(stored, dict) else getattr(stored, "quant_method", None)
-    return None if method is None else str(getattr(method, "value", method))
-
-
-def _longest_prompt(config: Any) -> int | None:
-    text = config.get_text_config()
-    rope = getattr(text, "rope_parameters", None) or {}
-    limits = [getattr(text, "max_position_embeddings", None)]
-    for part in (rope, *(part for part in rope.values() if isinstance(part, dict))):  # one for all, or by kind of block
-        if part.get("rope_type") in ("dynamic", "longrope"):
-            limits += [source.get("original_max_position_embeddings") for source in (part, vars(text))]
-    return min((int(limit) for limit in limits if limit), default=None)
-
-
-def _check_generation_config(source: ModelSource) -> None:
-    """Refuse one that cannot be read: transformers would go on without it, and whole answers have other numbers."""
-    if not (source.folder / "generation_config.json").exists():
-        return
-    try:
-        transformers.GenerationConfig.from_pretrained(source.folder, local_files_only=True)
-    except Exception as error:  # what is no JSON and what is no table raise different kinds
-        raise ModelError(
-            f"{source.name!r}: its generation_config.json cannot be read ({one_line(error)}); get the file again, or "
-            "remove it if the model has no settings of its own for sampling"
-        ) from error
 
 
 def _check_blocks(name: str, bridge: Any, architecture: str) -> None:

@@ -7,11 +7,11 @@ import torch
 from referent_probe.errors import ModelError
 
 
-def pass_bytes(bridge: Any, *, tokens: int, keys: int, prefixes: int, prefix: int) -> int:
+def pass_bytes(network: Any, *, tokens: int, keys: int, prefixes: int, prefix: int) -> int:
     """About the largest number of bytes that a pass through the blocks holds beside weights and recorded runs.
 
     Args:
-        bridge: A `TransformerBridge`.
+        network: The Hugging Face model.
         tokens: Tokens computed at once, over the whole batch.
         keys: Keys that each of them is scored against.
         prefixes: Copies of the prefix's keys and values.
@@ -20,27 +20,33 @@ def pass_bytes(bridge: Any, *, tokens: int, keys: int, prefixes: int, prefix: in
     Example:
         On SmolLM2 (d_model 576, d_mlp 1536, 9 heads of 64) 540 tokens against 365 keys take about 50 MB.
     """
-    cfg = bridge.cfg
-    heads, size, width = int(cfg.n_heads), int(cfg.d_head), int(cfg.d_model)
-    key_value_heads = int(getattr(cfg, "n_key_value_heads", None) or heads)
-    inner = int(getattr(cfg, "d_mlp", None) or 4 * width)
+    config = network.config.get_text_config()
+    heads, key_value_heads, size = _heads(config)
+    width = int(config.hidden_size)
+    inner = int(getattr(config, "intermediate_size", None) or 4 * width)
     # Residual stream, norms, q, k, v and z; gate, up and their product; scores, mask added, softmax.
     per_token = 5 * width + 4 * heads * size + 3 * inner + 3 * heads * keys
     # Keys and values of the prefix as they are, and again for each query head of a group.
     per_prefix = 2 * prefix * size * (key_value_heads + (heads if heads > key_value_heads else 0))
-    element = torch.finfo(cfg.dtype).bits // 8
-    return (tokens * per_token + prefixes * per_prefix) * element
+    return (tokens * per_token + prefixes * per_prefix) * int(network.dtype.itemsize)
 
 
-def cache_bytes(bridge: Any, *, rows: int, positions: int) -> int:
+def cache_bytes(network: Any, *, rows: int, positions: int) -> int:
     """Bytes of the keys and values of so many rows, in all blocks.
 
     Example:
         On SmolLM2 (30 blocks, 3 key-value heads of 64) 21 prompts of 130 tokens take 120 MB.
     """
-    cfg = bridge.cfg
-    heads = int(getattr(cfg, "n_key_value_heads", None) or cfg.n_heads)
-    return 2 * int(cfg.n_layers) * heads * int(cfg.d_head) * rows * positions * torch.finfo(cfg.dtype).bits // 8
+    config = network.config.get_text_config()
+    _, heads, size = _heads(config)
+    return 2 * int(config.num_hidden_layers) * heads * size * rows * positions * int(network.dtype.itemsize)
+
+
+def _heads(config: Any) -> tuple[int, int, int]:
+    """Query heads, key-value heads, and the size of a head."""
+    heads = int(config.num_attention_heads)
+    key_value_heads = int(getattr(config, "num_key_value_heads", None) or heads)
+    return heads, key_value_heads, int(getattr(config, "head_dim", None) or config.hidden_size // heads)
 
 
 def available_bytes(device: str) -> int:

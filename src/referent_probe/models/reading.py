@@ -38,7 +38,9 @@ def root_of(model: LoadedModel, sequences: Sequence[Sequence[int]]) -> Root | No
     return Root(ids, go_on(model, None, [0], [ids])) if ids else None
 
 
-def read(model: LoadedModel, sequences: Sequence[Sequence[int]], root: Root | None = None) -> Contexts:
+def read(
+    model: LoadedModel, sequences: Sequence[Sequence[int]], root: Root | None = None, *, keep: bool = True
+) -> Contexts:
     """Read token sequences, sharing passes over what they begin with.
 
     The order of the sequences changes nothing; their company changes logits by rounding.
@@ -47,6 +49,7 @@ def read(model: LoadedModel, sequences: Sequence[Sequence[int]], root: Root | No
         model: Loaded model.
         sequences: Token ids, one token or more each.
         root: What they may all begin with, read before; one that they do not begin with is left aside.
+        keep: Whether to hold what is needed to go on from there; without it the logits alone are left.
 
     Returns:
         One row a sequence, in their order.
@@ -79,9 +82,10 @@ def read(model: LoadedModel, sequences: Sequence[Sequence[int]], root: Root | No
     if min(map(len, bases)) > done:
         base = go_on(model, base, [0] * len(bases), [stem[done:] for stem in bases])
         rows = [bases.index(stem) for stem in stems]
-        found = go_on(model, base, rows, [ids[len(stem) :] for ids, stem in zip(distinct, stems, strict=True)])
+        tails = [ids[len(stem) :] for ids, stem in zip(distinct, stems, strict=True)]
     else:
-        found = go_on(model, base, rows, [ids[done:] for ids in distinct])
+        tails = [ids[done:] for ids in distinct]
+    found = go_on(model, base, rows, tails, keep=keep)
     del base
     if wanted == order:
         return found
@@ -91,7 +95,7 @@ def read(model: LoadedModel, sequences: Sequence[Sequence[int]], root: Root | No
     return Contexts(
         each(keys, lambda tensor: tensor.index_select(0, places)),
         each(values, lambda tensor: tensor.index_select(0, places)),
-        tuple(padding[i] for i in places.tolist()),
+        tuple(padding[i] for i in places.tolist() if padding),
         logits.index_select(0, places),
     )
 

@@ -119,7 +119,9 @@ def patched_logits(
             if not is_out_of_memory(error):
                 raise
             if len(chosen) == 1:
-                refuse_too_little(one_pass.bytes(bridge), str(base.ids.device), f"a prompt of {base.length} tokens")
+                refuse_too_little(
+                    one_pass.bytes(bridge.original_model), str(base.ids.device), f"a prompt of {base.length} tokens"
+                )
                 raise
             rows_a_pass, halvings = len(chosen) // 2, halvings + 1
             continue
@@ -148,11 +150,11 @@ class _Pass:
         self.token_blocks = sum(max(1, rows * self.width) for rows in self.joined)
         self._masks: dict[int, Tensor] = {}
 
-    def bytes(self, bridge: Any) -> int:
+    def bytes(self, network: Any) -> int:
         """About how much memory the pass takes."""
         rows = len(self.patches)
         return pass_bytes(
-            bridge,
+            network,
             tokens=self.batch * rows * self.width,
             keys=self.first + (self.width if self.beside else rows * self.width),
             prefixes=self.batch * (rows if self.beside else 1),
