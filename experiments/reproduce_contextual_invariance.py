@@ -15,7 +15,7 @@ from referent_probe import cli, cli_options
 from referent_probe.analysing import analyse
 from referent_probe.cli_analyse import print_analysed
 from referent_probe.cli_measure import measure_with_bar
-from referent_probe.measuring import MeasureSettings
+from referent_probe.measure_settings import MeasureSettings
 
 
 def main(

@@ -68,7 +68,7 @@ def write_run(
     about = {
         "job": "measure",
         "version": "0",
-        "model": {"name": model, "identity": model, "dtype": "float32", "device": "cpu"},
+        "model": {"name": model, "identity": f"{model} in {folder}", "dtype": "float32", "device": "cpu"},
         "stimuli": {"name": stimuli.name, "sha256": stimuli.sha256, "n_pairs_available": len(stimuli.pairs)},
         "pairs": [pair.id for pair in pairs],
         "settings": list(settings),

@@ -88,9 +88,15 @@ def test_mistakes_have_one_line_and_status_2(
     assert run(monkeypatch, folder, "--margin", "-1") == 2
     assert run(monkeypatch, folder, folder) == 2
     assert run(monkeypatch) == 2
+    config = tmp_path / "analyse.toml"
+    config.write_text('runs = ["a"]')
+    assert run(monkeypatch, folder, "--config", config) == 2
+    assert run(monkeypatch, folder, "--seed", "-1") == 2
     errors = capsys.readouterr().err.splitlines()
-    assert len(errors) == 4
+    assert len(errors) == 6
     assert "is no run folder" in errors[0]
     assert errors[1] == "error: --margin -1.0 is no margin: give a number of logits above 0"
     assert "a run is given twice" in errors[2]
     assert "runs" in errors[3].lower()
+    assert errors[4].endswith("'runs' is given on the command line, not here")
+    assert errors[5] == "error: --seed -1 is out of range: give a number from 0 to 4294967295"

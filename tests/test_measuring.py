@@ -14,8 +14,9 @@ import pytest
 import torch
 
 from referent_probe.errors import ExactnessError, OptionError, RunError
+from referent_probe.measure_settings import MeasureSettings
 from referent_probe.measured import read_measured
-from referent_probe.measuring import MeasureSettings, measure
+from referent_probe.measuring import measure
 from referent_probe.records import MEASUREMENT, PATCHING, SCHEMAS
 
 SMALL = ("--settings", "c0,cf,cm", "--comprehension-pairs", 1, "--top-k", 5)

@@ -7,7 +7,8 @@ import pytest
 
 from referent_probe.errors import RunError
 from referent_probe.records import PATCHING, SCHEMAS, conform
-from referent_probe.store import check_out, open_run
+from referent_probe.run_files import check_out
+from referent_probe.store import open_run
 from tests.limits import files_no_larger_than
 
 CONFIG = {"job": "test", "seed": 1, "pairs": ["001"]}

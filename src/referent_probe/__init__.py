@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from referent_probe.analysis.couplings import System, contextuality_lp
     from referent_probe.analysis.divergence import bernoulli_kl_bits
     from referent_probe.errors import ReferentProbeError
+    from referent_probe.measure_settings import MeasureSettings
     from referent_probe.measurement.answer import answer_probabilities
     from referent_probe.measurement.readings import readings
     from referent_probe.measurement.warp import SamplingSettings, resolve_settings
-    from referent_probe.measuring import MeasureSettings, measure
+    from referent_probe.measuring import measure
     from referent_probe.mechanism.contrasts import build_contrasts
     from referent_probe.mechanism.patching import patch_contrast
     from referent_probe.mechanism.plan import plan
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Analysed": "analysing",
     "FORMS": "stimuli.options",
-    "MeasureSettings": "measuring",
+    "MeasureSettings": "measure_settings",
     "ReferentProbeError": "errors",
     "SamplingSettings": "measurement.warp",
     "Settings": "priming_pronoun",

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from referent_probe.analysis.behaviour.arrays import Arrays, as_arrays
 from referent_probe.analysis.behaviour.clustered import RESAMPLES
 from referent_probe.analysis.behaviour.contextual import overlap_quantities
+from referent_probe.analysis.behaviour.counts import counts_of
 from referent_probe.analysis.behaviour.finished import FinishedRun, read_runs
 from referent_probe.analysis.behaviour.in_summary import beside_the_paper, nested, reported_values
 from referent_probe.analysis.behaviour.quantities import found, quantities_table
@@ -22,15 +23,14 @@ from referent_probe.analysis.behaviour.tables import Tables, tables_of
 from referent_probe.analysis.behaviour.words import in_words
 from referent_probe.analysis.contextuality import THRESHOLDS
 from referent_probe.analysis.invariance import MARGIN, SENSITIVITY_MARGINS
-from referent_probe.errors import OptionError, RunError, StimuliError
+from referent_probe.errors import OptionError, StimuliError
 from referent_probe.figures_behaviour import figure_1, figure_2, figure_3, figure_invariance, figure_s4
 from referent_probe.figures_contextuality import figure_4, figure_delta_c, figure_s5
 from referent_probe.provenance import versions
+from referent_probe.run_files import check_out
 from referent_probe.stimuli.rows import WINOPRON_SHA256
-from referent_probe.store import Run, check_out, open_run
-
-WINOPRON_COUNTS = {"templates": 360, "pairs": 180, "rated_templates": {"authors": 279, "exact": 201}}
-"""Of the whole of WinoPron, rated templates by source of the ratings."""
+from referent_probe.stimuli.templates import check_seed
+from referent_probe.store import Run, open_run
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +90,13 @@ def analyse(
     folders = [Path(runs)] if isinstance(runs, str | Path) else [Path(run) for run in runs]
     if not 0 < margin < float("inf"):
         raise OptionError(f"--margin {margin} is no margin: give a number of logits above 0")
+    check_seed(seed)
     finished = read_runs(folders)
     arrays = [as_arrays(run.tables, run.model, run.temperature) for run in finished]
     of_role, rated_by, rating_key = _ratings(ratings, finished, arrays)
     folder = Path(out) if out is not None else _default_folder(finished)
     check_out(folder)
-    counts = {one.model: _counts(one, its, of_role, rated_by) for one, its in zip(finished, arrays, strict=True)}
+    counts = {one.model: counts_of(one, its, of_role, rated_by) for one, its in zip(finished, arrays, strict=True)}
     config = {
         "job": "analyse",
         "version": versions()["referent-probe"],
@@ -225,35 +226,6 @@ def _summary(
             for m, table in of_model.items()
         },
         "in_words": "\n".join(words.values()),
-    }
-
-
-def _counts(run: FinishedRun, its: Arrays, of_role: Mapping[str, float], rated_by: str) -> dict[str, dict[str, Any]]:
-    """What was found beside what is to be expected, null where that is not known."""
-    rated = sum(noun.lower() in of_role for noun in its.templates["antecedent_noun"])
-    n_pairs = len(run.pairs)
-    expected: dict[str, int | None] = {"templates": 2 * n_pairs, "pairs": n_pairs, "rated_templates": None}
-    is_whole = run.stimuli["sha256"] == WINOPRON_SHA256 and n_pairs == WINOPRON_COUNTS["pairs"]
-    if is_whole and rated_by.startswith("Misersky"):
-        by_source: dict[str, int] = WINOPRON_COUNTS["rated_templates"]  # type: ignore[assignment]
-        expected["rated_templates"] = by_source["authors" if "authors" in rated_by else "exact"]
-    counts = {
-        "templates": len(its.templates),
-        "pairs": len(its.pair_rows),
-        "rated_templates": rated,
-        "occupations": int(its.templates["occupation"].nunique()),
-        "rated_roles": len({n.lower() for n in its.templates["antecedent_noun"]} & set(of_role)),
-    }
-    complete = is_whole and counts["templates"] == WINOPRON_COUNTS["templates"]
-    if complete and expected["rated_templates"] not in (None, rated):
-        raise RunError(
-            f"{str(run.folder)!r} has {rated} rated templates of WinoPron, which has {expected['rated_templates']}: "
-            "measure it again"
-        )
-    return {
-        name: {"found": n}
-        | ({} if expected.get(name) is None else {"expected": expected[name], "as_expected": n == expected[name]})
-        for name, n in counts.items()
     }
 
 

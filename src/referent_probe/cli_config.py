@@ -30,10 +30,13 @@ def read_config(context: typer.Context, path: Path | None) -> Path | None:
         for parameter in context.command.params
         if parameter.name not in (None, "config", "help") and parameter.opts[0].startswith("-")
     }
+    arguments = {str(p.name).replace("_", "-") for p in context.command.params if not p.opts[0].startswith("-")}
     annotations = get_type_hints(context.command.callback)
     defaults: dict[str, Any] = {}
     for key, value in read_toml(path, OptionError).items():
         name = options.get(key.replace("_", "-"))
+        if name is None and key.replace("_", "-") in arguments:
+            raise OptionError(f"--config {str(path)!r}: {quoted(key)} is given on the command line, not here")
         if name is None:
             known = ", ".join(sorted(options))
             raise OptionError(f"--config {str(path)!r}: unknown key {quoted(key)}; known are {known}")

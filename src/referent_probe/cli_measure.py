@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from referent_probe.cli_options import (
@@ -29,8 +29,8 @@ from referent_probe.cli_options import (
 )
 
 if TYPE_CHECKING:
+    from referent_probe.measure_settings import MeasureSettings
     from referent_probe.measured import Measured
-    from referent_probe.measuring import MeasureSettings
     from referent_probe.stimuli.templates import Pair
 
 ALL_SETTINGS = "c0,cf,cm,n1,n2,r_np,r_both"
@@ -73,8 +73,8 @@ def measure(
     quiet: QuietOption = False,
 ) -> None:
     """Measure which pronoun a model chooses, exactly, in every context setting and option order."""
+    from referent_probe.measure_settings import MeasureSettings
     from referent_probe.measured import compare, other_run
-    from referent_probe.measuring import MeasureSettings
 
     wanted = MeasureSettings(
         model=model,
@@ -130,7 +130,14 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _with_bar(left: "Sequence[Pair]", say: Console) -> "Iterable[Pair]":
-    columns = (TextColumn("measuring"), BarColumn(), TextColumn("{task.completed} of {task.total} pairs"))
+    # A pair of a large model takes minutes: the spinner and the time show that it is not stuck.
+    columns = (
+        SpinnerColumn(),
+        TextColumn("measuring"),
+        BarColumn(),
+        TextColumn("{task.completed} of {task.total} pairs"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, TimeRemainingColumn(), TextColumn("left"), console=say) as bar:
         task = bar.add_task("measuring", total=len(left))
         began = said = time.monotonic()

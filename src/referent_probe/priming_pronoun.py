@@ -1,11 +1,10 @@
 """The main job: which heads carry the priming pronoun into the answer. From settings to a finished run folder."""
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -14,22 +13,19 @@ from referent_probe.analysis.carriers import CarrierRule
 from referent_probe.analysis.inference import Interval
 from referent_probe.analysis.summary import summarise
 from referent_probe.errors import ExactnessError, OptionError, PromptError
+from referent_probe.precision import LARGEST_DIFFERENCE, Dtype
 from referent_probe.provenance import versions
 from referent_probe.records import PATCHING
 from referent_probe.report import in_words
-from referent_probe.stimuli.prompts import DEFAULT_WORDING, PromptWording, load_wording
+from referent_probe.run_files import check_out
+from referent_probe.stimuli.prompts import DEFAULT_WORDING, load_wording
 from referent_probe.stimuli.templates import draw_pairs, load_stimuli
-from referent_probe.store import Run, check_out, open_run
+from referent_probe.store import Run, open_run
 
 if TYPE_CHECKING:
     from referent_probe.mechanism.contrasts import Contrast
     from referent_probe.mechanism.plan import Work
     from referent_probe.models.load import LoadedModel
-
-# Logits. Float32 rounding through thirty blocks stays well under its bound; half precisions promise little.
-LARGEST_DIFFERENCE = {"float32": 1e-4, "float16": 0.1, "bfloat16": 0.25}
-
-Dtype = Literal["float32", "bfloat16", "float16"]
 
 
 @dataclass(frozen=True)
@@ -158,7 +154,7 @@ def patch_priming_pronoun(
         "stimuli": about["stimuli"],
         "pairs": [pair.id for pair in pairs],
         "flow_pairs": settings.flow_pairs,
-        "wording": wording_as_dict(wording),
+        "wording": asdict(wording),
         "seed": settings.seed,
         "smallest_share": settings.smallest_share,
         "threads": torch.get_num_threads(),
@@ -242,6 +238,8 @@ def _draw(summary: dict[str, Any], tables: dict[str, pd.DataFrame], effects: dic
 
 
 def _manifest(model: "LoadedModel", tables: dict[str, pd.DataFrame], measured: pd.DataFrame) -> dict[str, Any]:
+    from referent_probe.models.manifest import model_manifest
+
     return model_manifest(model) | {
         "batch": "both prompts of one contrast",
         # Above 0 memory ran out and batches were halved: values then agree to 1e-4, not to the byte.
@@ -249,34 +247,3 @@ def _manifest(model: "LoadedModel", tables: dict[str, pd.DataFrame], measured: p
         "sampling": "none: log-probabilities of the next token, temperature 1, no top-k, no other processor",
         "counts": {name: len(table) for name, table in tables.items()},
     }
-
-
-def model_manifest(model: "LoadedModel") -> dict[str, Any]:
-    """What a manifest says of the model: where it came from, tokenizer, quirks, precision, checks at load."""
-    backend = getattr(model.tokenizer, "backend_tokenizer", None)
-    template = model.tokenizer.chat_template
-    return {
-        "model": {
-            "name": model.source.name,
-            "kind": model.source.kind,
-            "identity": model.source.identity,
-            "architecture": type(model.network).__name__,
-            "layers": model.n_layers,
-            "heads": model.n_heads,
-        },
-        "tokenizer_sha256": None if backend is None else _sha256(backend.to_str()),
-        "chat_template_sha256": None if template is None else _sha256(str(template)),
-        "quirks": model.quirks.as_dict(),
-        "dtype": model.dtype,
-        "device": model.device,
-        "load_checks": model.checks.as_dict(),
-    }
-
-
-def wording_as_dict(wording: PromptWording) -> dict[str, str]:
-    """A wording for a run's configuration."""
-    return {"name": wording.name, "system": wording.system, "user": wording.user, "prefill": wording.prefill}
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -18,10 +18,7 @@ import pandas as pd
 from referent_probe.errors import RunError
 from referent_probe.provenance import git_commit, versions
 from referent_probe.records import conform
-from referent_probe.run_files import intact, read_object, sha256_of, write_json, writing
-
-_LEFT_BEHIND = (".config.json", ".writable", ".lock")
-"""What a process that was killed at the very start leaves in a folder."""
+from referent_probe.run_files import check_out, intact, read_object, sha256_of, write_json, writing
 
 
 @dataclass(frozen=True)
@@ -174,35 +171,6 @@ class Run:
                 pd.read_parquet(table).to_csv(table.with_suffix(".csv"), index=False)
 
 
-def check_out(folder: Path) -> None:
-    """See, before any long work, that a folder can be used for a run.
-
-    Raises:
-        RunError: It is a file, holds foreign files, or cannot be written.
-    """
-    with writing(folder):
-        if folder.is_symlink() and not folder.exists():
-            raise RunError(f"--out {str(folder)!r} is a link that leads nowhere; name another folder, or remove it")
-        if folder.exists() and not folder.is_dir():
-            raise RunError(f"--out {str(folder)!r} is a file; name a folder that is empty or not there yet")
-        entries = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
-        entries = [name for name in entries if name not in _LEFT_BEHIND]
-        if entries and not _has_a_run(folder):
-            foreign = entries[:3]
-            raise RunError(
-                f"--out {str(folder)!r} holds files that are not a run's ({', '.join(foreign)}, …); name another folder"
-            )
-        if (folder / "manifest.json").is_file():
-            return  # complete: it is read, not written
-        was_there = folder.is_dir()
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".writable"
-        probe.write_bytes(b"")
-        probe.unlink()
-        if not was_there:  # what follows may yet refuse the input, and shall leave no empty folder behind
-            folder.rmdir()
-
-
 def open_run(folder: Path, config: Mapping[str, Any], tables: tuple[str, ...]) -> Run:
     """Make a run folder, or go on in one that was begun with the same configuration.
 
@@ -246,15 +214,3 @@ def open_run(folder: Path, config: Mapping[str, Any], tables: tuple[str, ...]) -
             "folder to compute it again, or name another one with --out"
         )
     return Run(folder, settled, tables, complete=True)
-
-
-def _has_a_run(folder: Path) -> bool:
-    """Whether a folder's config.json is a run's: a model's folder has one too."""
-    begun = folder / "config.json"
-    if not begun.is_file():
-        return False
-    try:
-        config = json.loads(begun.read_text(encoding="utf-8"))
-        return "job" in config if isinstance(config, dict) else True
-    except (OSError, ValueError, RecursionError):
-        return True  # damaged: said where it is read

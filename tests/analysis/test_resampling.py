@@ -23,6 +23,18 @@ def test_resampled_intervals_of_a_mean_are_those_of_its_bootstrap_distribution()
         assert [interval.low, interval.high] == pytest.approx([row.mean() - half, row.mean() + half], abs=0.01)
 
 
+@pytest.mark.parametrize(("infinite", "low", "high"), [(0.01, 0, 0), (0.3, 0, math.inf), (0.99, math.inf, math.inf)])
+def test_an_end_may_be_infinite_and_is_never_lost(infinite: float, low: float, high: float) -> None:
+    """A statistic that is infinite in a share of its resamples, and 0 in the others."""
+
+    def statistic(times: np.ndarray) -> np.ndarray:
+        first = np.random.default_rng(1).random(len(times)) < infinite
+        return np.where(first, math.inf, 0.0)[None]
+
+    (found,) = resampled_intervals(statistic, 9, seed=0, unit="bits")
+    assert (found.low, found.high) == (min(low, found.mean), max(high, found.mean))
+
+
 def test_undefined_resamples_are_left_out_and_the_estimate_is_held() -> None:
     (found,) = resampled_intervals(
         lambda times: np.where(times[:, 0] > 0, times[:, 0] + 10.0 * (times[:, 0] > 1), math.nan)[None],

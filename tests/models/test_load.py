@@ -225,6 +225,17 @@ class TestDevices:
         assert str(caught.value).endswith("give cpu, cuda or auto")
         assert "\n" not in str(caught.value)
 
+    @pytest.mark.parametrize("device", ["meta", "vulkan", "xla"])
+    def test_one_that_no_model_runs_on(self, device: str, saved: Path) -> None:
+        with pytest.raises(ModelError, match=f"device '{device}' is none that this program knows; give cpu, cuda, mps"):
+            load_model(str(saved), device=device)
+
+    def test_mps_where_there_is_none(self, saved: Path) -> None:
+        if torch.backends.mps.is_available():
+            pytest.skip("there is an MPS device here")
+        with pytest.raises(ModelError, match="device 'mps' is not there; give cpu or auto"):
+            load_model(str(saved), device="mps")
+
     def test_cuda_where_there_is_none(self, saved: Path) -> None:
         if torch.cuda.is_available():
             pytest.skip("there is a CUDA device here")

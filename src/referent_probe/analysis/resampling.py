@@ -59,7 +59,9 @@ def resampled_intervals(
         tail = (1 - confidence) / 2
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # nan in every resample
-            low, high = np.nanquantile(drawn, [tail, 1 - tail], axis=1)
+            # Resamples themselves, outward, and nothing between two of them, which may be infinite.
+            low = np.nanquantile(drawn, tail, axis=1, method="lower")
+            high = np.nanquantile(drawn, 1 - tail, axis=1, method="higher")
         low, high = np.minimum(low, estimates), np.maximum(high, estimates)
     ends = zip(estimates, low, high, strict=True)
     return [Interval(float(x), float(a), float(b), n_clusters, unit, n_of) for x, a, b in ends]

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 from unittest.mock import patch
 
 # Set before huggingface_hub is imported: nothing is sent anywhere.
@@ -20,8 +20,6 @@ from referent_probe.models.checks import (
     LoadChecks,
     check_bridge,
     check_network,
-    check_vocabulary,
-    check_weights,
     probe_ids,
 )
 from referent_probe.models.config import check_generation_config, longest_prompt, quantisation, read_config
@@ -29,8 +27,8 @@ from referent_probe.models.quirks import PLAIN, Quirks, with_template
 from referent_probe.models.registry import DEFAULT_MODEL, known_model
 from referent_probe.models.source import ModelSource, find_model
 from referent_probe.models.unpack import one_line, quiet_transformers
-
-Dtype = Literal["float32", "bfloat16", "float16"]
+from referent_probe.models.weights import check_vocabulary, check_weights
+from referent_probe.precision import Dtype
 
 
 @dataclass(frozen=True)
@@ -170,7 +168,11 @@ def _device(device: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         where = torch.device(device)
-        torch.empty(1, device=where)
+        if where.type not in ("cpu", "cuda", "mps"):
+            raise ModelError(f"device {device!r} is none that this program knows; give cpu, cuda, mps or auto")
+        torch.zeros(1, device=where).item()
+    except NotImplementedError as error:  # what torch was built without
+        raise ModelError(f"device {device!r} is not there; give cpu or auto") from error
     except (RuntimeError, AssertionError) as error:
         raise ModelError(f"device {device!r} cannot be used ({one_line(error)}); give cpu, cuda or auto") from error
     return where

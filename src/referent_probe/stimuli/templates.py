@@ -182,6 +182,16 @@ LARGEST_SEED = 2**32 - 1
 _TRIES = 20
 
 
+def check_seed(seed: int) -> None:
+    """Refuse a seed that is not from 0 to `LARGEST_SEED`.
+
+    Raises:
+        OptionError: It is out of range.
+    """
+    if not 0 <= seed <= LARGEST_SEED:
+        raise OptionError(f"--seed {quoted(seed, 20)} is out of range: give a number from 0 to {LARGEST_SEED}")
+
+
 def draw_pairs(stimuli: StimulusSet, n: int | None, seed: int) -> tuple[Pair, ...]:
     """Draws pairs at random, spread evenly over occupations, then over cases.
 
@@ -199,8 +209,7 @@ def draw_pairs(stimuli: StimulusSet, n: int | None, seed: int) -> tuple[Pair, ..
     Raises:
         OptionError: `n` is below 1 or above the number of pairs, or `seed` is out of range.
     """
-    if not 0 <= seed <= LARGEST_SEED:
-        raise OptionError(f"--seed {quoted(seed, 20)} is out of range: give a number from 0 to {LARGEST_SEED}")
+    check_seed(seed)
     if n is None:
         return stimuli.pairs
     if not 1 <= n <= len(stimuli.pairs):

@@ -1,6 +1,7 @@
 """Which folders an analysis takes, and what it says of the others."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,9 @@ def test_no_folder_and_no_run(tmp_path: Path) -> None:
 
 def test_another_job(tmp_path: Path) -> None:
     other = write_run(tmp_path / "run", half, n_pairs=2, config={"job": "patch_priming_pronoun"})
-    with pytest.raises(RunError, match="is a run of 'patch_priming_pronoun', not of 'measure'"):
+    with pytest.raises(
+        RunError, match="is a run of 'patch_priming_pronoun': give a folder that `referent-probe measure`"
+    ):
         read_run(other)
 
 
@@ -105,6 +108,19 @@ def test_different_stimuli(folder: Path, tmp_path: Path) -> None:
 def test_one_run_twice(folder: Path) -> None:
     with pytest.raises(RunError, match="given twice"):
         read_runs([folder, folder / ".." / "run"])
+
+
+def test_one_run_and_its_copy(folder: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    with pytest.raises(RunError, match=r"'.*run' and '.*copy' are the same measurement, .*: give one of them"):
+        read_runs([folder, copy])
+
+
+@pytest.mark.parametrize("text", ["{}", '{"job": null}', '{"model_type": "llama"}'])
+def test_a_folder_of_something_else(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(RunError, match="is no run: give a folder that `referent-probe measure` has written"):
+        read_run(tmp_path)
 
 
 def test_names_tell_runs_apart(tmp_path: Path) -> None:

@@ -210,9 +210,19 @@ def test_an_infinite_divergence_is_counted(make: Make) -> None:
     run = make(lambda t, s, order: 0.5 if s != "c0" or t.id != "001a" else 0.0)
     row = pick(divergence_quantities(run, 0), "kl_exact_mean", setting="cf", option_order="mf", temperature=1.0)
     assert (row["value"], row["n_rows"], row["n_left_out"], row["note"]) == (0, 23, 1, "1 infinite ones left out")
+    median = pick(divergence_quantities(run, 0), "kl_exact_median", setting="cf", option_order="mf", temperature=1.0)
+    assert (median["high"], median["note"]) == (0, None)
     shift = pick(shift_quantities(choice_log_odds(run), run.templates, 0.2, 0), "mean_shift",
                  setting="cf", option_order="mf", factor="occupation")  # fmt: skip
     assert (shift["n_rows"], shift["n_left_out"]) == (23, 1)
+
+
+@pytest.mark.parametrize(("nulls", "words"), [(9, "in over 2.5 % of the resamples"), (15, "in half of the cells")])
+def test_an_interval_without_an_upper_end_says_why(make: Make, nulls: int, words: str) -> None:
+    run = make(lambda t, s, order: 0.5 if s != "c0" or number(t) >= nulls else 0.0)
+    row = pick(divergence_quantities(run, 0), "kl_exact_median", setting="cf", option_order="mf", temperature=1.0)
+    assert row["high"] == math.inf
+    assert row["note"].startswith(f"infinite {words}")
 
 
 # Contextuality

@@ -1,6 +1,7 @@
 """What is answered in each context setting, and how far that lies from the unprimed answer."""
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from referent_probe.analysis.behaviour.arrays import ORDERS, Arrays
 from referent_probe.analysis.behaviour.clustered import RESAMPLES, clustered_means
 from referent_probe.analysis.behaviour.quantities import found
 from referent_probe.analysis.divergence import DRAWS, divergence_from_unprimed, largest_smoothed_kl_bits
+from referent_probe.analysis.inference import Interval
 
 
 def answer_quantities(run: Arrays, seed: int) -> list[dict[str, Any]]:
@@ -107,7 +109,7 @@ def divergence_quantities(run: Arrays, seed: int) -> list[dict[str, Any]]:
         infinite = f"{kl.n_infinite} infinite ones left out" if kl.n_infinite else None
         for quantity, interval, absent, note in (
             ("kl_exact_mean", kl.exact_mean, kl.n_infinite, infinite),
-            ("kl_exact_median", kl.exact_median, 0, None),
+            ("kl_exact_median", kl.exact_median, 0, _no_end(kl.exact_median)),
             ("kl_smoothed_mean", kl.smoothed_mean, 0, cap),
         ):
             rows.append(
@@ -122,3 +124,10 @@ def divergence_quantities(run: Arrays, seed: int) -> list[dict[str, Any]]:
                 )
             )
     return rows
+
+
+def _no_end(median: Interval) -> str | None:
+    if not math.isinf(median.high):
+        return None
+    where = "in half of the cells and more" if math.isinf(median.mean) else "in over 2.5 % of the resamples"
+    return f"infinite {where}: an option has probability 0 unprimed and not with the prime"

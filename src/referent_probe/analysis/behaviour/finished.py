@@ -1,6 +1,7 @@
 """Finished measurement runs as an analysis takes them: read, checked, and fit to stand beside each other."""
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ class FinishedRun:
         pairs: Ids of the pairs that were to be measured.
         temperature: The primary one.
         sha256: Of its manifest, which holds the hashes of all tables.
+        config: What fixed its results.
         tables: By the names of `records.MEASUREMENT`.
     """
 
@@ -37,6 +39,7 @@ class FinishedRun:
     pairs: tuple[str, ...]
     temperature: float
     sha256: str
+    config: Mapping[str, Any]
     tables: Mapping[str, pd.DataFrame]
 
 
@@ -56,6 +59,13 @@ def read_runs(folders: Sequence[Path]) -> tuple[FinishedRun, ...]:
         if run.stimuli["sha256"] != first.stimuli["sha256"]:
             one, other = (f"{str(x.folder)!r} has {_stimuli(x)}" for x in (first, run))
             raise RunError(f"runs of different stimuli: {one}, {other}; analyse each by itself")
+    seen: dict[str, Path] = {}
+    for run in runs:
+        if (earlier := seen.setdefault(json.dumps(run.config, sort_keys=True), run.folder)) != run.folder:
+            raise RunError(
+                f"{str(earlier)!r} and {str(run.folder)!r} are the same measurement, of the same model, prompts and "
+                "settings: give one of them"
+            )
     names = Counter(run.model for run in runs)
     named = [replace(r, model=f"{r.model} ({r.folder.name})") if names[r.model] > 1 else r for r in runs]
     again = Counter(run.model for run in named)
@@ -72,7 +82,8 @@ def read_run(folder: Path) -> FinishedRun:
         raise RunError(f"{str(folder)!r} is no run folder: give one that `referent-probe measure` has written")
     config = read_object(folder / "config.json", _AGAIN)
     if config.get("job") != "measure":
-        raise RunError(f"{str(folder)!r} is a run of {config.get('job')!r}, not of 'measure': give a measurement")
+        found = f"a run of {config['job']!r}" if isinstance(config.get("job"), str) else "no run"
+        raise RunError(f"{str(folder)!r} is {found}: give a folder that `referent-probe measure` has written")
     if not (folder / "manifest.json").is_file():
         raise RunError(
             f"the measurement in {str(folder)!r} is not finished: give the same `referent-probe measure` command "
@@ -88,7 +99,7 @@ def read_run(folder: Path) -> FinishedRun:
         raise RunError(f"{str(folder)!r} is damaged (config.json: {error!r}): measure it again") from error
     tables = {table: _table(folder, table) for table in MEASUREMENT if (folder / f"{table}.parquet").is_file()}
     sha256 = hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
-    return FinishedRun(folder, name, stimuli, pairs, temperature, sha256, tables)
+    return FinishedRun(folder, name, stimuli, pairs, temperature, sha256, config, tables)
 
 
 def _table(folder: Path, name: str) -> pd.DataFrame:
