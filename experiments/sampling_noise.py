@@ -91,7 +91,9 @@ def show(table: pd.DataFrame, summary: dict[str, Any]) -> None:
     out = Console(highlight=False, markup=False, emoji=False)
     for truth, its in table.groupby("truth", sort=False):
         heads = [(q, c) for q in HEADS for c in noise.CALLS if ((its["quantity"] == q) & (its["call"] == c)).any()]
-        shown = Table("draws", "order", title=f"{truth}: share in %", box=None, padding=(0, 1, 0, 0), pad_edge=False)
+        shown = Table(
+            "draws", "order", title=f"{truth}: share in %{_of(its)}", box=None, padding=(0, 1, 0, 0), pad_edge=False
+        )
         for quantity, call in heads:
             shown.add_column(f"{HEADS[quantity]}\n{noise.CALLS[call]}", justify="right", no_wrap=True)
         for (draws, order), rows in its.groupby(["draws", "option_order"], sort=False):
@@ -104,11 +106,18 @@ def show(table: pd.DataFrame, summary: dict[str, Any]) -> None:
     out.print(summary["in_words"])
 
 
+def _of(its: pd.DataFrame) -> str:
+    """How many simulated pairs the shares of false calls are of."""
+    sizes = its.loc[its["quantity"] == "false_calls", "of"]
+    few, many = sizes.min(), sizes.max()
+    return f" (false: of {few:,.0f}{'' if few == many else f' to {many:,.0f}'} simulated pairs)" if len(sizes) else ""
+
+
 def text(row: dict[Any, Any]) -> str:
-    """A share, with its interval at a boundary, and the exact one where it is known."""
+    """A share with its interval; at a boundary, also the exact one where it is known."""
     share, low, high, exact = (100 * row[name] for name in ("share", "low", "high", "exact"))
     if row["truth"] not in noise.BOUNDARIES:
-        return f"{share:.1f}"
+        return f"{share:.1f}\n[{low:.1f},{high:.1f}]"
     return f"{share:.1f} [{low:.1f}, {high:.1f}]" + ("" if exact != exact else f", exact {exact:.1f}")
 
 

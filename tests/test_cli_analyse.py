@@ -46,12 +46,17 @@ def test_two_tables_and_the_paragraph(
     seen = capsys.readouterr()
     assert seen.err == "synthetic: 8 templates, 4 pairs\n"
     lines = [line.split() for line in seen.out.splitlines()]
+    # Every number of the tables stands above its interval.
+    c0, below = lines[2], lines[3]
+    assert (c0[0], list(c0[4:])) == ("c0", ["-"] * 3)
+    assert [ends[0] + ends[-1] for ends in below] == ["[]"] * 3
     # KL(0.9 || 0.6) = 0.327 and KL(0.8 || 0.5) = 0.278 bits.
     assert ["cf", "0.900", "0.800", "0.900", "0.302", "0.302"] in [line[:6] for line in lines]
-    (cf,) = (line for line in lines if line[:2] == ["cf", "0.900"])
-    assert cf[-2:] == ["0%", "different"]
-    (n1,) = (line for line in lines if line[:1] == ["n1"])
-    assert n1[-2:] == ["100%", "equivalent"]
+    # logit(0.9) - logit(0.6) = 1.79 and logit(0.8) - logit(0.5) = 1.39: half of it in logits at T = 1.
+    (cf,) = (line for line in lines if line[:2] == ["cf", "+0.79"])
+    assert (cf[3], cf[-1]) == ("0%", "different")
+    (n1,) = (line for line in lines if line[:2] == ["n1", "+0.00"])
+    assert (n1[3], n1[-1]) == ("100%", "equivalent")
     for estimator in "joint", "self_primed", "steered", "released", "printed", "joint_rank_4":
         assert sum(line[:1] == [estimator] and line[-1] == "4" for line in lines) == 1
     assert "synthetic follows the gender" in " ".join(seen.out.split())

@@ -110,7 +110,7 @@ def test_anything_else_than_a_measurement_is_refused_before_work_begins(run_scri
     unfinished = write_run(tmp_path / "unfinished", lambda *_: 0.5, n_pairs=1, finished=False)
     for run, message in (
         (tmp_path / "nowhere", "is no run folder"),
-        (noise, "not of 'measure'"),
+        (noise, "give a folder that `referent-probe measure` has written"),
         (unfinished, "is not finished"),
         (unprimed, "has no cf and no cm"),
     ):

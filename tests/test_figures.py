@@ -19,7 +19,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from numpy.typing import NDArray
 
-from referent_probe import figures
+from referent_probe import figures, figures_names
 from referent_probe.analysis.inference import Interval
 
 TOTAL = Interval(-1.312, -1.77, -0.84, n=20, unit="logits")
@@ -263,7 +263,7 @@ def test_names_do_not_overlap_where_there_is_room() -> None:
 
 def test_attention_by_layer_names_no_more_heads_than_can_be_read() -> None:
     figure = figures.attention_by_layer(head_table(8, 8).assign(carrier="both"))
-    assert [len(ax.texts) for ax in figure.axes] == [figures.MOST_NAMED] * 2
+    assert [len(ax.texts) for ax in figure.axes] == [figures_names.MOST_NAMED] * 2
 
 
 def test_attention_by_layer_tolerates_nan_and_one_head() -> None:

@@ -101,13 +101,14 @@ def _print_finished(done: "Finished") -> None:
     table = Table(
         title="Leading heads at the target slot",
         caption="In logits: mean [95 % interval over occupations]. p: max-t over all heads and both directions. "
-        "Attribution: direct, feminine less masculine prime. Attention: from the target slot to the prime's pronoun.",
+        "DLA: direct logit attribution, all that the head writes into the log-odds, feminine less masculine prime. "
+        "Attention: from the target slot to the prime's pronoun.",
         caption_justify="left",
         box=None,
         padding=(0, 2, 0, 0),
         pad_edge=False,
     )
-    for name in ("head", "denoising", "p", "noising", "p", "attention", "attrib.", "carrier"):
+    for name in ("head", "denoising", "p", "noising", "p", "attention", "DLA", "carrier"):
         table.add_column(name, justify="left" if name in ("head", "carrier") else "right", no_wrap=True)
     for _, row in leading_rows(done.heads).iterrows():
         table.add_row(
@@ -186,9 +187,13 @@ def show(
 
     wording = load_wording(prompts) if prompts else DEFAULT_WORDING
     pairs = load_stimuli(stimuli, password).pairs
-    found = [(pair, t) for pair in pairs for t in pair.members if item in (pair.id, t.id)]
+    wanted = item.lower().lstrip("0")  # 4 is 004, 4A is 004a
+    found = [(pair, t) for pair in pairs for t in pair.members if wanted in (pair.id.lstrip("0"), t.id.lstrip("0"))]
     if not found:
-        raise ReferentProbeError(f"no item {item!r} in {stimuli!r}; give an id from {pairs[0].id} to {pairs[-1].id}")
+        raise ReferentProbeError(
+            f"no item {item!r} in {stimuli!r}; give a pair's id, {pairs[0].id} to {pairs[-1].id}, or a template's, "
+            f"with its letter: {pairs[0].members[0].id}"
+        )
     for pair, template in found:
         score = rating(template.antecedent_noun)
         rated = "no rating" if score is None else f"mean ascribed share of women {score:.2f}"

@@ -5,7 +5,6 @@ more pairs, than fit. Colours are safe for red-green blindness: the diverging ma
 and white at zero, and no category is told by colour alone.
 """
 
-import itertools
 import re
 import warnings
 from collections.abc import Iterator
@@ -20,9 +19,9 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
-from matplotlib.transforms import Bbox
 
 from referent_probe.analysis.inference import Interval
+from referent_probe.figures_names import name_heads
 
 STYLE: dict[Any, Any] = {
     "font.size": 7.5,
@@ -39,13 +38,11 @@ STYLE: dict[Any, Any] = {
 COLUMN, PAGE = 3.4, 7.0  # widths of a column and of a page, inches
 BLUE, ORANGE, GREY, MISSING = "#0072B2", "#D55E00", "#9A9A9A", "#D9D9D9"
 SMALLEST_TOTAL = 0.1  # logits; dividing by less than this would show noise
-MOST_NAMED = 10  # names in a panel; more would hide the points
 
 _BOLD_SPANS = ("priming_pronoun", "blank", "target_slot")
 _ORDERS = {"mf": ("masculine option first", "o", BLUE), "fm": ("feminine option first", "D", ORANGE)}
 _CASES = {"nominative": "nom.", "accusative": "acc.", "possessive": "poss."}
 _WHOLE_NUMBERS: dict[str, Any] = {"integer": True, "min_n_ticks": 1, "steps": [1, 2, 5, 10]}
-_SIDES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 
 
 def head_map(heads: pd.DataFrame, total: Interval) -> Figure:
@@ -78,7 +75,10 @@ def head_map(heads: pd.DataFrame, total: Interval) -> Figure:
             carriers = heads[heads["carrier"].isin([direction, "both"])]
             for layer, head in zip(carriers["layer"], carriers["head"], strict=True):
                 ax.add_patch(Rectangle((head - 0.5, layer - 0.5), 1, 1, fill=False, ec="black", lw=1.0, zorder=3))
-            _name_heads(ax, carriers, "head", "layer", by=f"{direction}_mean", avoid=carriers)
+            coloured = heads[f"{direction}_mean"].abs() > limit / 8
+            avoid = heads[coloured | heads.index.isin(carriers.index)]
+            # In a grid a name beside its cell would be read as its neighbour's: each has a line to its own.
+            name_heads(ax, carriers, "head", "layer", by=f"{direction}_mean", avoid=avoid, farthest_without_line=0)
     return figure
 
 
@@ -140,14 +140,14 @@ def attention_by_layer(heads: pd.DataFrame, n_named: int = 4) -> Figure:
                 ax.scatter(x, y, s=9, c=color, marker=marker, lw=0, alpha=0.8, label=label)
         panels[0].set(title="attention to the priming pronoun", ylabel="attention (0 to 1)")
         panels[0].set_ylim(-0.02, max(0.1, 1.1 * heads[columns[0]].max()))
-        panels[1].set(title="direct attribution through that edge", ylabel="logit difference (logits)", xlabel="layer")
+        panels[1].set(title="attention attribution of that edge", ylabel="logit difference (logits)", xlabel="layer")
         panels[1].set_xlim(-0.7, n_layers - 0.3)
         panels[1].xaxis.set_major_locator(MaxNLocator(**_WHOLE_NUMBERS))
         _legend(figure, panels[0])
         figure.draw_without_rendering()  # names are placed by distances on the page
         for ax, column in zip(panels, columns, strict=True):
             top = heads[column].abs().rank(ascending=False) <= n_named
-            _name_heads(ax, heads[carrier | top], "layer", column, by=column, avoid=heads)
+            name_heads(ax, heads[carrier | top], "layer", column, by=column, avoid=heads)
     return figure
 
 
@@ -224,26 +224,3 @@ def _image(ax: Axes, grid: pd.DataFrame, limit: float, xlabel: str) -> AxesImage
 def _legend(figure: Figure, ax: Axes) -> None:
     entries = ax.get_legend_handles_labels()
     figure.legend(*entries, loc="outside lower center", ncols=2, handletextpad=0.1, columnspacing=1)
-
-
-def _name_heads(ax: Axes, heads: pd.DataFrame, x: str, y: str, *, by: str, avoid: pd.DataFrame) -> None:
-    """Writes `layer.head` beside the points of the heads with the largest values, where it covers the fewest others."""
-    heads = heads.dropna(subset=[x, y]).sort_values(by, key=abs, ascending=False).head(MOST_NAMED)
-    per_point = ax.figure.dpi / 72
-    frame = Bbox(ax.bbox.get_points() / per_point)
-    obstacles = ax.transData.transform(avoid[[x, y]].dropna().to_numpy(dtype=float)) / per_point
-    taken = [Bbox.from_bounds(px - 3, py - 3, 6, 6) for px, py in obstacles]
-
-    def cost(box: Bbox) -> int:
-        inside = frame.contains(*box.min) and frame.contains(*box.max)
-        return box.count_overlaps(taken) + (not inside)
-
-    for layer, head, px, py in heads[["layer", "head", x, y]].to_numpy(dtype=float):
-        name = f"{layer:.0f}.{head:.0f}"
-        centre, half = ax.transData.transform((px, py)) / per_point, np.array([2.1 * len(name), 3.2])
-        middles = [centre + np.array(side) * (half + gap) for gap, side in itertools.product((5, 10), _SIDES)]
-        taken.append(min((Bbox([middle - half, middle + half]) for middle in middles), key=cost))
-        across, up = taken[-1].min + half - centre
-        leader = {"arrowstyle": "-", "lw": 0.4, "shrinkA": 0, "shrinkB": 2} if np.hypot(across, up) > 17 else None
-        place: dict[str, Any] = {"xytext": (across, up), "textcoords": "offset points", "ha": "center", "va": "center"}
-        ax.annotate(name, (px, py), **place, fontsize=6.5, arrowprops=leader)

@@ -169,8 +169,8 @@ def figure_3(quantities: pd.DataFrame, temperature: Temperature = 0.5) -> Figure
         for lane in (*ORDER_LANES, BOTH_LANE)
     ]
     tables = [chosen(quantities, model, temperature) for model in models]
-    upper = Dots("mutual information with the answer (bits)", tables, INFORMATION, lanes, 0.36, 0.0, explained=False)
-    lower = Dots("mutual information with the answer (bits)", tables, WITHIN_TEMPLATES, lanes, 0.36, 0.0)
+    upper = Dots("mutual information with the answer (bits)", tables, INFORMATION, lanes, 0.54, 0.0, explained=False)
+    lower = Dots("mutual information with the answer (bits)", tables, WITHIN_TEMPLATES, lanes, 0.54, 0.0)
     detail = "* observed minus that of ratings shuffled over roles; bars: 95 % interval"
     return stacked(models, [upper, lower], "What the answer says about the prompt", detail)
 

@@ -112,7 +112,7 @@ def figure_4(
     sections: list[Section] = [Dots(xlabel, tables, _ROWS, lanes, 0.4, **options)]
     detail = "bars: 95 % interval; shaded: published formulas, for comparison only"
     if reported is not None:
-        detail += "; rings: reported in the paper (dC > 0, 180 pairs, sampled)"
+        detail += "; rings: models of the paper as reported (dC > 0, 180 pairs, sampled)"
     shared = where(quantities, {"reading": "choice", "quantity": "overlap_pairs", "threshold": threshold})
     shared = where(shared, {"option_order": "both"})
     if len(models) > 1 and bool((shared["value"] > 0).any()):

@@ -39,7 +39,7 @@ def in_words(summary: Mapping[str, Any], heads: pd.DataFrame) -> str:
     else:
         sentences.append(_carriers_in_words(summary, heads))
     if 1 < summary["n_occupations"] < 10:
-        sentences.append("With under ten occupations the intervals are too short.")
+        sentences.append("With under ten occupations, also of one case, the intervals are too short.")
     other = summary["p_other"]
     sentences.append(
         f"Answers other than she, he and they forms take {other['mean']:.0%} of the probability on average "
@@ -66,8 +66,9 @@ def _carriers_in_words(summary: Mapping[str, Any], heads: pd.DataFrame) -> str:
     if largest["carrier"] == "none":
         p = min(largest["denoise_p_max_t"], largest["noise_p_max_t"])
         beside = (
-            f" The largest effect, {_name(largest, 'denoise')}, is not a carrier: it is too uneven over occupations "
-            f"to pass (p = {p:.2f}), which more --pairs may settle."
+            f" A carrier is a head whose effect is settled, not one whose effect is large: the largest, "
+            f"{_name(largest, 'denoise')}, is too uneven over occupations to pass (p = {p:.2f}), which more --pairs "
+            "may settle."
         )
     if named.empty:
         return f"No head is a carrier ({rule}): the leading heads are leads, not findings.{beside}"
@@ -112,7 +113,14 @@ def _estimate(interval: Mapping[str, Any]) -> str:
 
 
 def _parts(by: Mapping[str, Any], names: Mapping[str, str] | None = None) -> str:
-    return ", ".join(f"{(names or {}).get(value, value)} {_estimate(part)}" for value, part in by.items())
+    """Each part's estimate and n; n is not said again where it is that of the whole."""
+    sizes = {part["n"] for part in by.values()}
+    one = f" (n = {_count(sizes.pop(), 'occupation')} each)" if len(sizes) == 1 else ""
+    each = (
+        f"{(names or {}).get(value, value)} {_estimate(part)}" + ("" if one else f" (n = {part['n']})")
+        for value, part in by.items()
+    )
+    return ", ".join(each) + one
 
 
 def _count(n: int, noun: str) -> str:
