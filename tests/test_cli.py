@@ -1,11 +1,19 @@
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 
 from referent_probe import cli
+from referent_probe.analysis.carriers import CarrierRule, head_effects
+from referent_probe.errors import ReferentProbeError
+from referent_probe.figures import attention_by_layer
+from referent_probe.priming_pronoun import Finished
+from referent_probe.stimuli.templates import load_stimuli
+from tests.synthetic import heads_table
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -46,6 +54,68 @@ def test_stimuli_check_and_show() -> None:
     assert done.stdout.count("[user] Text:") == 2 * 7 * 2
     done = run("stimuli", "show", "999")
     assert (done.returncode, "no item '999'" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("item", "templates"),
+    [("2", ["002a", "002b"]), ("02", ["002a", "002b"]), ("2b", ["002b"]), ("002A", ["002a"]), ("20", ["020a", "020b"])],
+)
+def test_ids_need_no_zeros_before_them(item: str, templates: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    cli.show(item)
+    assert re.findall(r"^(\d+[ab])  ", capsys.readouterr().out, re.MULTILINE) == templates
+
+
+def test_every_id_is_named_by_its_number_alone() -> None:
+    pairs = load_stimuli().pairs
+    for pair in pairs:
+        assert cli._templates_of(str(int(pair.id)), pairs, "builtin") == [(pair, t) for t in pair.members]
+        for template in pair.members:
+            assert cli._templates_of(template.id.lstrip("0"), pairs, "builtin") == [(pair, template)]
+
+
+@pytest.mark.parametrize(
+    ("item", "nearest"),
+    [
+        ("0", "001, 002, 003"),
+        ("181", "180, 179, 178"),
+        ("1000000000001", "180, 179, 178"),
+        ("004c", "004a, 004b"),
+        ("4a-mf", "004a, 004b"),
+        ("nurse", None),
+        ("", None),
+    ],
+)
+def test_an_unknown_id_is_told_what_ids_look_like_and_the_nearest(item: str, nearest: str | None) -> None:
+    with pytest.raises(ReferentProbeError) as error:
+        cli.show(item)
+    message = str(error.value)
+    assert f"no item {item!r} in 'builtin': ids are the pairs' numbers in the file, 001 to 180" in message
+    assert "001a or 001b" in message
+    assert message.endswith(f"; nearest: {nearest}") if nearest else "nearest" not in message
+
+
+def test_the_table_shows_what_the_figure_of_attribution_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    heads = head_effects(heads_table(8), 0.01, CarrierRule(), seed=0)
+    heads.loc[heads["layer"] == 1, "prime_attribution_mean"] = np.nan
+    summary = {
+        "n_occupations": 8,
+        "n_contrasts": 32,
+        "cost": {"forward_equivalents_target_slot": 1.0, "tokens": 9.0, "first_difference": 3.0, "seconds": 1.0},
+    }
+    cli._print_finished(Finished(Path("run"), summary, heads, "In words.", was_complete=False))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert re.search(r"attention +DLA +via prime +carrier", lines[1])
+    by_head = {line.split()[0]: line.split() for line in lines if re.match(r"\d\.\d ", line)}
+    assert by_head["0.1"][-3:] == ["+1.00", "-0.10", "both"]  # 1.5 - 0.5 and 0.3 - 0.4, see heads_table
+    assert by_head["1.0"][-3:] == ["+1.00", "-", "noise"]
+    beside = " ".join(" ".join(lines).split())
+    assert "n = 8 occupations, 32 contrasts" in beside
+    assert "direct logit attribution" in beside
+    figure = attention_by_layer(heads)
+    assert "direct logit attribution via the priming pronoun" in figure.axes[1].get_title()
+    drawn = [offset for dots in figure.axes[1].collections for offset in np.asarray(dots.get_offsets()).tolist()]
+    assert [0, pytest.approx(-0.1)] in drawn
 
 
 def test_stimuli_check_names_row_rule_and_cure(tmp_path: Path) -> None:

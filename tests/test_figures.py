@@ -206,7 +206,7 @@ def test_flow_map_shows_shares_of_the_total_in_the_order_of_the_prompt() -> None
     assert [label.get_fontweight() for label in ax.get_yticklabels()] == ["bold", "normal", "bold", "bold"]
     assert cells(figure) == pytest.approx((flow["effect_mean"] / 2).to_numpy().reshape(4, 4).T)
     assert ax.images[0].get_clim() == (-1, 1)
-    assert ax.get_xlabel() == "layer"
+    assert ax.get_xlabel() == "layer whose input is patched"
     assert bar.get_ylabel() == "share of the total effect"
     assert "total effect 2.00 logits, n = 32 contrasts" in words(figure)
 
@@ -228,7 +228,7 @@ def test_flow_map_tolerates_nan_and_one_layer() -> None:
     flow.loc[0, "effect_mean"] = np.nan
     figure = figures.flow_map(flow)
     assert np.isnan(cells(figure)).tolist() == [[True], [False], [False], [False]]
-    assert figure.axes[0].get_xlabel() == "layer\n(grey: not computed)"
+    assert figure.axes[0].get_xlabel() == "layer whose input is patched\n(grey: not computed)"
     assert seen_ticks(figure.axes[0]) == ["0"]
 
 
@@ -241,7 +241,8 @@ def test_attention_by_layer_draws_and_names_heads() -> None:
     figure = figures.attention_by_layer(heads, n_named=1)
     upper, lower = figure.axes
     assert upper.get_ylabel() == "attention (0 to 1)"
-    assert (lower.get_xlabel(), lower.get_ylabel()) == ("layer", "logit difference (logits)")
+    assert (lower.get_xlabel(), lower.get_ylabel()) == ("layer", "attribution (logits)")
+    assert lower.get_title() == "direct logit attribution via the priming pronoun"
     assert "10 other heads" in words(figure)
     assert "2 carriers" in words(figure)
     for ax, column in ((upper, "attention_to_prime_mean"), (lower, "prime_attribution_mean")):

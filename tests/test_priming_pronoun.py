@@ -284,7 +284,7 @@ def test_a_narrow_terminal_drops_nothing(
     status, printed, err = run_script(*options)
     assert status == 0, err
     (header,) = [line.split() for line in printed.splitlines() if line.startswith("head ")]
-    assert header == ["head", "denoising", "p", "noising", "p", "attention", "attrib.", "carrier"]
+    assert header == ["head", "denoising", "p", "noising", "p", "attention", "DLA", "carrier"]
     rows = [line.split() for line in printed.splitlines() if re.match(r"\d+\.\d+ ", line)]
     assert rows
     assert all(len(row) == len(header) for row in rows)

@@ -2,12 +2,13 @@ import json
 import re
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from referent_probe.analysis.carriers import CarrierRule
+from referent_probe.analysis.carriers import DIRECTIONS, CarrierRule
 from referent_probe.analysis.summary import summarise
-from referent_probe.report import in_words, leading_rows
+from referent_probe.report import beside_table, in_words, leading_rows
 from tests.synthetic import heads_table
 
 
@@ -79,7 +80,7 @@ def test_the_paragraph_says_whether_the_model_follows(total: float, spread: floa
     assert "By case: accusative " in text
     assert "By option order: feminine first " in text
     assert ("too near zero to divide by" in text) == (total == 0)
-    assert "under ten occupations, also of one case, the intervals are too short" in text
+    assert "All these intervals are from under 10 occupations and so too short" in text
 
 
 def test_the_paragraph_with_too_few_occupations_names_no_carrier() -> None:
@@ -101,17 +102,81 @@ def test_leading_rows_are_the_largest_of_both_directions_and_every_carrier() -> 
     assert leading_rows(none, 1)[["layer", "head"]].to_numpy().tolist() == [[0, 1]]
 
 
-def test_a_largest_head_that_is_no_carrier_is_explained() -> None:
+@pytest.mark.parametrize("n_occupations", [1, 3, 5, 9, 12, 24])
+def test_every_interval_of_the_paragraph_has_its_n_in_the_same_sentence(n_occupations: int) -> None:
+    summary, effects = finished(n_occupations, 1.0)
+    text = in_words(summary, effects["head_effects"])
+    with_intervals = [s for s in text.split(". ") if re.search(r"\[(95 % interval )?[+-]?[\d.]+%?, [+-]?[\d.]+%?\]", s)]
+    assert len(with_intervals) == {1: 0, 3: 3, 5: 3}.get(n_occupations, 4)
+    for sentence in with_intervals:
+        assert re.search(r"\d+ occupations?, \d+ contrasts\)?", sentence), sentence
+
+
+def test_parts_say_over_how_many_occupations_and_contrasts_they_are() -> None:
+    summary, effects = finished(9, 1.0)  # occupations 0, 2, 4, 6, 8 are nominative
+    text = in_words(summary, effects["head_effects"])
+    assert re.search(
+        r"accusative \+\S+ \[.*?\] \(4 occupations, 16 contrasts\), nominative .*?\(5 occupations, 20 ", text
+    )
+    assert text.count("(9 occupations, 18 contrasts)") == 2
+    assert "(n = 9 occupations, 36 contrasts)" in text
+    summary, effects = finished(2, 1.0)
+    text = in_words(summary, effects["head_effects"])
+    assert re.search(r"accusative \+\d\.\d\d \[no interval\] \(1 occupation, 4 contrasts\)", text)
+
+
+@pytest.mark.parametrize(
+    ("n_occupations", "words"),
+    [(1, None), (9, "All these intervals are from"), (12, "The intervals by case are from"), (20, None)],
+)
+def test_intervals_from_few_occupations_are_called_too_short(n_occupations: int, words: str | None) -> None:
+    summary, effects = finished(n_occupations, 1.0)
+    text = in_words(summary, effects["head_effects"])
+    assert ("too short" in text) == (words is not None)
+    assert (words or "") in text
+    beside = beside_table(summary, effects["head_effects"])
+    assert ("too short" in beside) == (1 < n_occupations < 10)
+    n = f"n = {n_occupations} occupation{'s' * (n_occupations > 1)}, {4 * n_occupations} contrasts"
+    assert n in beside
+
+
+def test_a_large_head_that_is_no_carrier_is_explained_beside_the_table() -> None:
     summary, effects = finished(8, 1.0)
     heads = effects["head_effects"]
-    heads.loc[(heads["layer"] == 0) & (heads["head"] == 1), ["carrier", "denoise_p_max_t", "noise_p_max_t"]] = (
-        "none",
-        0.4,
-        0.3,
+    assert "Carrying" not in beside_table(summary, heads)  # the carriers are the largest heads
+    uneven = heads.copy()
+    columns = ["carrier", "denoise_p_max_t", "noise_p_max_t"]
+    uneven.loc[(heads["layer"] == 0) & (heads["head"] == 1), columns] = ("none", 0.4, 0.3)
+    text = beside_table(summary, uneven)
+    assert re.search(
+        r"not size: the largest head that is no carrier, 0\.1 \(\+0\.\d{3} in noising, p = 0\.300\), is", text
     )
-    text = in_words(summary, heads)
-    assert "the largest, 0.1 (+0.9" in text
-    assert "is too uneven over occupations" in text
-    assert "(p = 0.30)" in text
-    nothing = in_words(summary, heads.assign(carrier="none"))
-    assert "No head is a carrier" in nothing
+    nothing = heads.assign(carrier="none")
+    assert "Carrying" not in beside_table(summary, nothing)  # no carrier stands beside it
+    assert re.search(
+        r"No head is a carrier .* The largest is 0\.1 \(\+0\.\d{3} in denoising, p = ", in_words(summary, nothing)
+    )
+
+
+def test_the_explanation_comes_exactly_where_a_carrier_is_smaller_than_a_head_that_is_none() -> None:
+    summary, effects = finished(8, 1.0)
+    rng = np.random.default_rng(1)
+    said = 0
+    for _ in range(40):
+        heads = effects["head_effects"].copy()
+        heads["carrier"] = rng.choice(["none", "none", "denoise", "noise", "both"], size=len(heads))
+        for direction in DIRECTIONS:
+            heads[f"{direction}_mean"] = rng.normal(size=len(heads)) * (1 + 3 * (heads["carrier"] != "none"))
+        rows = heads.to_dict("records")
+        larger = [
+            (abs(other[f"{d}_mean"]), f"{other['layer']}.{other['head']} ({other[f'{d}_mean']:+.3f} in {d[:-1]}ing, ")
+            for d in DIRECTIONS
+            for other in rows
+            if other["carrier"] == "none"
+            and any(row["carrier"] in (d, "both") and abs(row[f"{d}_mean"]) < abs(other[f"{d}_mean"]) for row in rows)
+        ]
+        text = beside_table(summary, heads)
+        assert ("Carrying" in text) == bool(larger)
+        assert max(larger, default=(0, ""))[1] in text
+        said += bool(larger)
+    assert 0 < said < 40
