@@ -1,10 +1,11 @@
 """The command line: options in, a few calls, words out. Nothing here imports torch until a model is needed."""
 
 import json
+import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -18,6 +19,7 @@ from referent_probe.cli_measure import measure
 from referent_probe.cli_models import doctor, models_app
 from referent_probe.cli_options import SECONDS_BETWEEN_LINES, PasswordOption, PromptsOption, StimuliOption
 from referent_probe.errors import ReferentProbeError
+from referent_probe.stimuli.quoting import quoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from referent_probe.mechanism.plan import Work
     from referent_probe.models.load import LoadedModel
     from referent_probe.priming_pronoun import Finished, Settings
+    from referent_probe.stimuli.templates import Pair, Template
 
 FEWEST_COLUMNS = 80
 
@@ -93,22 +96,20 @@ def _with_bar(works: "list[Work]", model: "LoadedModel", say: Console) -> "Itera
 
 
 def _print_finished(done: "Finished") -> None:
-    from referent_probe.report import leading_rows
+    from referent_probe.report import beside_table, leading_rows
 
     out = Console(highlight=False, markup=False, emoji=False)
     if done.was_complete:
         out.print(f"{done.folder} holds this run already, complete; nothing was computed.\n", soft_wrap=True)
     table = Table(
         title="Leading heads at the target slot",
-        caption="In logits: mean [95 % interval over occupations]. p: max-t over all heads and both directions. "
-        "DLA: direct logit attribution, all that the head writes into the log-odds, feminine less masculine prime. "
-        "Attention: from the target slot to the prime's pronoun.",
+        caption=beside_table(done.summary, done.heads),
         caption_justify="left",
         box=None,
-        padding=(0, 2, 0, 0),
+        padding=(0, 1, 0, 0),
         pad_edge=False,
     )
-    for name in ("head", "denoising", "p", "noising", "p", "attention", "DLA", "carrier"):
+    for name in ("head", "denoising", "p", "noising", "p", "attention", "DLA", "via prime", "carrier"):
         table.add_column(name, justify="left" if name in ("head", "carrier") else "right", no_wrap=True)
     for _, row in leading_rows(done.heads).iterrows():
         table.add_row(
@@ -117,8 +118,9 @@ def _print_finished(done: "Finished") -> None:
             _p(row["denoise_p_max_t"]),
             _estimate(row, "noise"),
             _p(row["noise_p_max_t"]),
-            f"{row['attention_to_prime_mean']:.1%}",
-            f"{row['direct_logit_attribution_mean']:+.2f}",
+            _known(row["attention_to_prime_mean"], ".1%"),
+            _known(row["direct_logit_attribution_mean"], "+.2f"),
+            _known(row["prime_attribution_mean"], "+.2f"),
             str(row["carrier"]).replace("none", "-"),
         )
     # In a narrow terminal rich would drop columns and cut numbers; wrapped by the terminal, they are still there.
@@ -139,6 +141,10 @@ def _estimate(row: "pd.Series[Any]", name: str) -> str:
     mean, low, high = (row[f"{name}_{part}"] for part in ("mean", "low", "high"))
     interval = "" if low != low else f"\n[{low:+.2f},{high:+.2f}]"
     return f"{mean:+.3f}{interval}"
+
+
+def _known(value: float, form: str) -> str:
+    return "-" if value != value else format(value, form)
 
 
 def _p(p: float) -> str:
@@ -173,7 +179,7 @@ def check(
 
 @stimuli_app.command("show")
 def show(
-    item: Annotated[str, typer.Argument(help="Id of a pair (004) or of a template (004a).")],
+    item: Annotated[str, typer.Argument(help="Id of a pair (004, or 4) or of a template (004a, or 4a).")],
     stimuli: StimuliOption = "builtin",
     password: PasswordOption = None,
     prompts: PromptsOption = None,
@@ -187,14 +193,7 @@ def show(
 
     wording = load_wording(prompts) if prompts else DEFAULT_WORDING
     pairs = load_stimuli(stimuli, password).pairs
-    wanted = item.lower().lstrip("0")  # 4 is 004, 4A is 004a
-    found = [(pair, t) for pair in pairs for t in pair.members if wanted in (pair.id.lstrip("0"), t.id.lstrip("0"))]
-    if not found:
-        raise ReferentProbeError(
-            f"no item {item!r} in {stimuli!r}; give a pair's id, {pairs[0].id} to {pairs[-1].id}, or a template's, "
-            f"with its letter: {pairs[0].members[0].id}"
-        )
-    for pair, template in found:
+    for pair, template in _templates_of(item, pairs, stimuli):
         score = rating(template.antecedent_noun)
         rated = "no rating" if score is None else f"mean ascribed share of women {score:.2f}"
         print(f"{template.id}  {template.case}, the blank is the {template.antecedent_noun} ({rated})\n{template.text}")
@@ -206,6 +205,25 @@ def show(
                     print(f"[{message.role}] {message.text}")
                 print(f"[assistant] {''.join(segment.text for segment in prompt.prefill)}")
         print()
+
+
+def _templates_of(item: str, pairs: "Sequence[Pair]", name: str) -> "list[tuple[Pair, Template]]":
+    """The templates that an id names, of a pair or of one template; zeros before a number may be left out."""
+    wanted = item.strip().lower().lstrip("0")  # ids are numbers and a letter, so that 4 is 004 and nothing else
+    found = [(pair, t) for pair in pairs for t in pair.members if wanted in (pair.id.lstrip("0"), t.id.lstrip("0"))]
+    if found:
+        return found
+    members = [template.id for template in pairs[0].members]
+    nearest = ""
+    if number := re.match("0*([0-9]+)", item.strip()):
+        digits = number[1]
+        close = sorted(pairs, key=lambda pair: abs(int(pair.id) - int(digits[:9])))[:3]
+        same = [t.id for pair in close for t in pair.members if pair.id.lstrip("0") == digits]
+        nearest = f"; nearest: {', '.join(same or [pair.id for pair in close])}"
+    raise ReferentProbeError(
+        f"no item {quoted(item)} in {quoted(name)}: ids are the pairs' numbers in the file, {pairs[0].id} to "
+        f"{pairs[-1].id}, for one sentence with its letter, {' or '.join(members)}{nearest}"
+    )
 
 
 def run_command(command: Callable[..., Any]) -> NoReturn:

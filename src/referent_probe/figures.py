@@ -21,7 +21,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from referent_probe.analysis.inference import Interval
-from referent_probe.figures_names import name_heads
+from referent_probe.figures_names import name_cells, name_heads
 
 STYLE: dict[Any, Any] = {
     "font.size": 7.5,
@@ -75,10 +75,8 @@ def head_map(heads: pd.DataFrame, total: Interval) -> Figure:
             carriers = heads[heads["carrier"].isin([direction, "both"])]
             for layer, head in zip(carriers["layer"], carriers["head"], strict=True):
                 ax.add_patch(Rectangle((head - 0.5, layer - 0.5), 1, 1, fill=False, ec="black", lw=1.0, zorder=3))
-            coloured = heads[f"{direction}_mean"].abs() > limit / 8
-            avoid = heads[coloured | heads.index.isin(carriers.index)]
-            # In a grid a name beside its cell would be read as its neighbour's: each has a line to its own.
-            name_heads(ax, carriers, "head", "layer", by=f"{direction}_mean", avoid=avoid, farthest_without_line=0)
+            coloured = heads[heads[f"{direction}_mean"].abs() > limit / 8]
+            name_cells(ax, carriers, by=f"{direction}_mean", coloured=coloured)
     return figure
 
 
@@ -103,7 +101,7 @@ def flow_map(flow: pd.DataFrame) -> Figure:
     width, height = np.clip(1.9 + 0.05 * n_layers, COLUMN, PAGE), 1.2 + 0.17 * len(spans)
     with drawing(width, height, "Where the effect of the priming pronoun sits", detail) as (figure, body):
         ax = body.subplots()
-        image = _image(ax, grid, _limit(grid), "layer")
+        image = _image(ax, grid, _limit(grid), "layer whose input is patched")
         ax.set_yticks(range(len(spans)), [span.replace("_", " ") for span in spans])
         ax.tick_params(axis="y", length=0)
         ax.invert_yaxis()
@@ -140,7 +138,8 @@ def attention_by_layer(heads: pd.DataFrame, n_named: int = 4) -> Figure:
                 ax.scatter(x, y, s=9, c=color, marker=marker, lw=0, alpha=0.8, label=label)
         panels[0].set(title="attention to the priming pronoun", ylabel="attention (0 to 1)")
         panels[0].set_ylim(-0.02, max(0.1, 1.1 * heads[columns[0]].max()))
-        panels[1].set(title="attention attribution of that edge", ylabel="logit difference (logits)", xlabel="layer")
+        panels[1].set(title="direct logit attribution via the priming pronoun", ylabel="attribution (logits)")
+        panels[1].set_xlabel("layer")
         panels[1].set_xlim(-0.7, n_layers - 0.3)
         panels[1].xaxis.set_major_locator(MaxNLocator(**_WHOLE_NUMBERS))
         _legend(figure, panels[0])

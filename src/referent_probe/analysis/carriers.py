@@ -23,7 +23,8 @@ from referent_probe.analysis.inference import (
 )
 from referent_probe.randomness import generator
 
-FEWEST_OCCUPATIONS = 6
+FEWEST_OCCUPATIONS = 6  # for a claim about heads
+ENOUGH_OCCUPATIONS = 10  # under these a bootstrap interval covers less than it promises
 ROUNDING = 1e-3  # logits; ten times what the self-check lets pass in float32
 DIRECTIONS = ("denoise", "noise")
 _ATTRIBUTIONS = ("attention_to_prime", "direct_logit_attribution", "prime_attribution")

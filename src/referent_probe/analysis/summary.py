@@ -55,9 +55,12 @@ def summarise(
         "n_occupations": int(used["occupation"].nunique()),
         "n_contrasts": len(used),
         "n_contrasts_left_out": int(contrasts["left_out"].notna().sum()),
-        "total_effect": _interval(total),
+        "total_effect": _interval(total) | {"n_contrasts": len(used)},
         "total_effect_by": {
-            column: {value: _interval(part) for value, part in effects_by(contrasts, column, seed).items()}
+            column: {
+                value: _interval(part) | {"n_contrasts": int((used[column] == value).sum())}
+                for value, part in effects_by(contrasts, column, seed).items()
+            }
             for column in ("case", "option_order")
         },
         "share_following_the_prime": _interval(following),
