@@ -14,7 +14,7 @@ from referent_probe.priming_pronoun import Settings
 
 def main(
     model: cli_options.ModelOption = cli_options.DEFAULT_MODEL,
-    stimuli: cli_options.StimuliOption = "builtin",
+    stimuli: cli_options.ModelStimuliOption = None,
     password: cli_options.PasswordOption = None,
     pairs: cli_options.PairsOption = 8,
     flow_pairs: cli_options.FlowPairsOption = 2,

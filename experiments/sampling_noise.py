@@ -9,6 +9,7 @@ with --run, for every pair of a finished measurement, whose exact probabilities 
 """
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,12 +23,17 @@ from referent_probe import cli, cli_options, store
 from referent_probe.analysis import sampling_noise as noise
 from referent_probe.analysis.behaviour.finished import read_run
 from referent_probe.analysis.noise_in_words import noise_summary
+from referent_probe.cli_tables import print_whole
 from referent_probe.figures_noise import noise_against_draws
 
-HEADS = {"false_calls": "false", "missed": "missed", "false_among_calls": "FDR"}
-NOTE = """one, mf, fm: an option order; union: at least one of two. plain: dC of the frequencies above 0; honest: the
-intersection-union test; BH: adjusted by Benjamini-Hochberg over pairs. false: pairs with dC <= 0 that are called;
-missed: pairs with dC > 0 that are not; FDR: calls that are false. [95 % interval of the simulation].
+HEADS = {
+    "false_calls": ("pairs with dC <= 0 that are called", "pairs"),
+    "missed": ("pairs with dC > 0 that are not called", "pairs"),
+    "false_among_calls": ("calls that are false", "data sets"),
+}
+NOTE = """In %, with the 95 % interval of the simulation: how exact it is, not how far other pairs would differ. n:
+simulated pairs, or data sets. one, mf, fm: an option order; union: at least one of two. plain: dC of the frequencies
+above 0; honest: the intersection-union test; BH: adjusted by Benjamini-Hochberg over pairs.
 """.replace("\n", " ")
 
 
@@ -59,11 +65,12 @@ def main(
         table = pd.read_parquet(kept.folder / "noise.parquet")
         summary = json.loads((kept.folder / "summary.json").read_text(encoding="utf-8"))
     else:
-        table = simulate(truth, simulations, data_sets, seed, quiet)
-        summary = {"settings": settings, **noise_summary(table, truth)}
-    if kept and not kept.complete:
-        figures = {"sampling_noise": noise_against_draws(table, noise.LEVEL)}
-        kept.finish({"noise": table}, summary, figures, {"counts": {"noise": len(table)}}, csv=True)
+        with kept.writing_alone() if kept else nullcontext():
+            table = simulate(truth, simulations, data_sets, seed, quiet)
+            summary = {"settings": settings, **noise_summary(table, truth)}
+            if kept:
+                figures = {"sampling_noise": noise_against_draws(table, noise.LEVEL)}
+                kept.finish({"noise": table}, summary, figures, {"counts": {"noise": len(table)}}, csv=True)
     if as_json:
         print(json.dumps(summary, indent=1))
     elif not quiet:
@@ -87,37 +94,26 @@ def simulate(truth: noise.Truth | None, simulations: int, data_sets: int, seed: 
 
 
 def show(table: pd.DataFrame, summary: dict[str, Any]) -> None:
-    """A table a truth, in percent, and the paragraph."""
+    """A table a truth and kind of error, in percent, and the paragraph."""
     out = Console(highlight=False, markup=False, emoji=False)
-    for truth, its in table.groupby("truth", sort=False):
-        heads = [(q, c) for q in HEADS for c in noise.CALLS if ((its["quantity"] == q) & (its["call"] == c)).any()]
-        shown = Table(
-            "draws", "order", title=f"{truth}: share in %{_of(its)}", box=None, padding=(0, 1, 0, 0), pad_edge=False
-        )
-        for quantity, call in heads:
-            shown.add_column(f"{HEADS[quantity]}\n{noise.CALLS[call]}", justify="right", no_wrap=True)
+    for (truth, quantity), its in table.groupby(["truth", "quantity"], sort=False):
+        what, n_of = HEADS[quantity]
+        title, calls = f"{truth}: {what}", [call for call in noise.CALLS if (its["call"] == call).any()]
+        shown = Table("draws", "order", title=title, box=None, padding=(0, 1, 0, 0), pad_edge=False)
+        for name in (f"n {n_of}", *(noise.CALLS[call] for call in calls)):
+            shown.add_column(name, justify="right", no_wrap=True)
         for (draws, order), rows in its.groupby(["draws", "option_order"], sort=False):
-            cells = {(row["quantity"], row["call"]): text(row) for row in rows.to_dict("records")}
-            shown.add_row(str(draws), str(order), *(cells.get(head, "-") for head in heads))
-        # In a narrower terminal rich would cut numbers; wrapped by the terminal, they are still there.
-        Console(highlight=False, markup=False, emoji=False, width=max(out.width, 80)).print(shown)
+            cells = {row["call"]: text(row) for row in rows.to_dict("records")}
+            shown.add_row(str(draws), str(order), f"{rows['of'].iloc[0]:,}", *(cells[call] for call in calls))
+        print_whole(out, shown)
         out.print()
     out.print(f"{NOTE}\n")
     out.print(summary["in_words"])
 
 
-def _of(its: pd.DataFrame) -> str:
-    """How many simulated pairs the shares of false calls are of."""
-    sizes = its.loc[its["quantity"] == "false_calls", "of"]
-    few, many = sizes.min(), sizes.max()
-    return f" (false: of {few:,.0f}{'' if few == many else f' to {many:,.0f}'} simulated pairs)" if len(sizes) else ""
-
-
 def text(row: dict[Any, Any]) -> str:
-    """A share with its interval; at a boundary, also the exact one where it is known."""
+    """A share with its interval, and the exact one where it is known."""
     share, low, high, exact = (100 * row[name] for name in ("share", "low", "high", "exact"))
-    if row["truth"] not in noise.BOUNDARIES:
-        return f"{share:.1f}\n[{low:.1f},{high:.1f}]"
     return f"{share:.1f} [{low:.1f}, {high:.1f}]" + ("" if exact != exact else f", exact {exact:.1f}")
 
 

@@ -184,6 +184,7 @@ def test_missing_parts_and_what_is_left_out(tmp_path: Path) -> None:
         "prompts_without_log_odds": 1,
         "prompts_with_infinite_log_odds": 1,
         "prompts_with_p_0_or_1": 1,
+        "prompts_without_answers": 0,
         "prompts_without_an_option": 1,
     }
     share = done.quantities.query(
@@ -213,7 +214,7 @@ def test_several_runs(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     jaccard = done.quantities.query("quantity == 'overlap_jaccard'")
     assert set(jaccard["model"]) == {"synthetic & org/flat"}
     assert set(done.pairs["model"]) == {"synthetic", "org/flat"}
-    assert done.paragraph.count("\n") == 1
+    assert done.paragraph.count("\n") == 2  # a paragraph a model, and one of both
     mine = StimulusSet("mine", "ab" * 32, load_stimuli().pairs)
     third = write_run(tmp_path / "third", p, n_pairs=2, stimuli=mine, parts=())
     with pytest.raises(RunError, match=r"'builtin' .*'mine'"):

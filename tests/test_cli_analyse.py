@@ -39,17 +39,14 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> int:
     return int(stop.value.code or 0)
 
 
-def test_two_tables_and_the_paragraph(
+def test_tables_and_the_paragraph(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, folder) == 0
     seen = capsys.readouterr()
     assert seen.err == "synthetic: 8 templates, 4 pairs\n"
     lines = [line.split() for line in seen.out.splitlines()]
-    # Every number of the tables stands above its interval.
-    c0, below = lines[2], lines[3]
-    assert (c0[0], list(c0[4:])) == ("c0", ["-"] * 3)
-    assert [ends[0] + ends[-1] for ends in below] == ["[]"] * 3
+    assert lines[2] == ["c0", "0.600", "0.500", "0.900", "-", "-", "-"]
     # KL(0.9 || 0.6) = 0.327 and KL(0.8 || 0.5) = 0.278 bits.
     assert ["cf", "0.900", "0.800", "0.900", "0.302", "0.302"] in [line[:6] for line in lines]
     # logit(0.9) - logit(0.6) = 1.79 and logit(0.8) - logit(0.5) = 1.39: half of it in logits at T = 1.
@@ -64,6 +61,27 @@ def test_two_tables_and_the_paragraph(
     assert run(monkeypatch, folder, "--csv") == 0
     assert "holds this analysis already, complete; nothing was computed" in capsys.readouterr().out
     assert (folder / "analysis" / "quantities.csv").is_file()
+
+
+def test_two_models_are_set_beside_each_other(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def opposite(template: object, setting: str, order: str) -> float:
+        return {"cf": 0.3, "cm": 0.8}.get(setting, 0.5) + (order == "mf") * 0.1
+
+    settings = ("c0", "cf", "cm")
+    other = write_run(
+        tmp_path / "other", opposite, model="opposite", n_pairs=4, settings=settings, temperatures=(0.5,), parts=()
+    )
+    assert run(monkeypatch, folder, other, "--out", tmp_path / "out", "--quiet") == 0
+    assert run(monkeypatch, folder, other, "--out", tmp_path / "out") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    parts = ["Models beside each other: prime", "stereotype", "On 8 templates (4 pairs", "opposite opposes the gender"]
+    parts += ["The 2 models beside each other", "followed by synthetic, opposed by opposite", "in cf - cm (synthetic"]
+    places = [out.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "synthetic above opposite" in out
+    assert "contextual (self_primed, dC > 0.01" in out  # joint was measured in one of the two
 
 
 def test_json_and_quiet(

@@ -47,8 +47,8 @@ def measured(folder: Path, settings: tuple[str, ...] = ("c0", "cf", "cm")) -> Pa
 def test_without_a_run_both_boundaries_are_shown(run_script: Run) -> None:
     status, out, err = run_script()
     assert status == 0, err
-    assert "equal rates: share in %" in out
-    assert "generic boundary: share in %" in out
+    assert "equal rates: pairs with dC <= 0 that are called" in out
+    assert "generic boundary: pairs with dC <= 0 that are called" in out
     assert "30.3 % of option orders and 51.5 % of unions of two" in " ".join(out.split())
     assert "simulating" in err or "draws a cell simulated" in err
 
@@ -72,7 +72,6 @@ def test_a_run_is_the_truth_and_the_folder_holds_what_is_promised(run_script: Ru
     arguments = ("--run", measured(tmp_path / "run"), "--out", folder)
     status, out, err = run_script(*arguments)
     assert status == 0, err
-    assert "synthetic: share in %" in out
     for name in ("noise.csv", "summary.json", "manifest.json", "figures/sampling_noise.png"):
         assert (folder / name).is_file()
     table = pd.read_csv(folder / "noise.csv")
@@ -82,6 +81,19 @@ def test_a_run_is_the_truth_and_the_folder_holds_what_is_promised(run_script: Ru
     assert set(ours["draws"]) == set(DRAWS)
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["run"]["pairs"] == 6
+    assert "…" not in out
+    shown = [" ".join(line.split()) for line in out.splitlines()]
+    titles = {"false_calls": "pairs with dC <= 0 that are called", "missed": "pairs with dC > 0 that are not called"}
+    titles["false_among_calls"] = "calls that are false"
+    for quantity, its in ours.groupby("quantity"):
+        below = shown[shown.index(f"synthetic: {titles[quantity]}") :]
+        for (draws, order), rows in its.groupby(["draws", "option_order"]):
+            cells = [
+                f"{100 * row.share:.1f} [{100 * row.low:.1f}, {100 * row.high:.1f}]"
+                for call in ("plain", "honest", "honest_bh")
+                for row in rows[rows["call"] == call].itertuples()
+            ]
+            assert f"{draws} {order} {rows['of'].iloc[0]} {' '.join(cells)}" in below[: 2 + len(its)]
     assert " ".join(summary["in_words"].split()) in " ".join(out.split())
 
     before = (folder / "manifest.json").read_bytes()
@@ -135,15 +147,24 @@ def test_the_figure_has_a_panel_for_every_truth_and_error(tmp_path: Path, monkey
     noise = boundary_noise(n_simulations=20, draws=[20, 200])
     figure = noise_against_draws(noise, 0.05)
     assert [ax.get_title() for ax in figure.axes] == [
-        "equal rates:\nfalse contextual calls",
-        "generic boundary:\nfalse contextual calls",
+        "equal rates:\nfalse contextual calls\nn = 20 simulated pairs",
+        "generic boundary:\nfalse contextual calls\nn = 20 simulated pairs",
     ]
     words = " ".join(text.get_text() for text in figure.findobj(Text) if isinstance(text, Text))
-    for phrase in ("draws a cell", "share of pairs", "level 5%", "honest test; one option order", "200"):
+    for phrase in (
+        "draws a cell",
+        "share of pairs",
+        "level 5%",
+        "honest test; one option order",
+        "200",
+        "95 % interval",
+    ):
         assert phrase in words
     lines = {line.get_label(): line for line in figure.axes[0].containers}
     plain = noise[(noise["truth"] == "equal rates") & (noise["call"] == "plain") & (noise["option_order"] == "union")]
     drawn = lines["plain call (dC of frequencies > 0); either of two orders"].lines[0]
-    assert drawn.get_xdata().tolist() == [20, 200]
+    assert drawn.get_xdata().tolist() == pytest.approx([20, 200], rel=0.3)
+    across = {round(float(line.lines[0].get_xdata()[0]), 3) for line in lines.values()}
+    assert len(across) == len(lines) == 4  # no marker covers another
     assert drawn.get_ydata() == pytest.approx(plain["share"].to_numpy())
     assert list(tmp_path.iterdir()) == []

@@ -17,7 +17,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
-from matplotlib.text import Text
+from matplotlib.text import Annotation, Text
 from numpy.typing import NDArray
 
 from referent_probe import figures_behaviour, figures_contextuality
@@ -230,6 +230,19 @@ def test_figures_save_as_png_and_pdf(tmp_path_factory: pytest.TempPathFactory) -
     assert len(list(folder.iterdir())) == 4
 
 
+@pytest.mark.parametrize("models", [("alpha",), ("alpha", LONG, "phi-4")])
+@pytest.mark.parametrize(
+    "name", ["figure_1", "figure_2", "figure_3", "figure_invariance", "figure_4", "figure_delta_c"]
+)
+def test_no_marker_covers_that_of_another_lane(name: str, models: tuple[str, ...]) -> None:
+    figure = drawn(name, *models)
+    diameter = 11**0.5 + 0.8  # points, with its edge
+    for ax in figure.axes[: len(models)] + figure.axes[len(models) : 2 * len(models)]:
+        if len(shown := markers(ax)):
+            heights = np.unique(ax.transData.transform(shown)[:, 1].round(3)) / ax.figure.dpi * 72
+            assert np.diff(heights).min() >= diameter
+
+
 # What is drawn of a table
 
 
@@ -282,12 +295,26 @@ def test_figure_1_shows_three_readings_of_kl_in_bits() -> None:
         assert label in words(drawn("figure_1"))
 
 
-def test_an_infinite_number_is_written_not_drawn() -> None:
+@pytest.mark.parametrize("infinite", [["high"], ["value", "high"], ["value", "low", "high"]])
+def test_an_infinite_end_is_written_and_explained_and_its_bar_reaches_the_edge(infinite: list[str]) -> None:
     quantities = quantity_table()
-    quantities.loc[quantities["quantity"] == "kl_exact_median", ["value", "high"]] = np.inf
-    lower = figures_behaviour.figure_1(quantities, shift_table()).axes[1]
+    of_median = quantities["quantity"] == "kl_exact_median"
+    assert "∞" not in words(drawn("figure_1"))
+    quantities.loc[of_median, infinite] = np.inf
+    figure = figures_behaviour.figure_1(quantities, shift_table())
+    lower = figure.axes[1]
     assert [text.get_text() for text in lower.texts] == ["∞", "∞"]
-    assert np.isfinite(lower.get_xlim()).all()
+    assert "∞: no upper end, an option has probability 0 unprimed" in spread_out(words(figure))
+    left, right = lower.get_xlim()
+    assert np.isfinite([left, right]).all()
+    assert np.isfinite(markers(lower)[:, 0]).sum() == (6 if infinite == ["high"] else 4)
+    bars = [text for text in lower.texts if isinstance(text, Annotation)]
+    ends = quantities[of_median & (quantities["temperature"] == 0.5) & (quantities["option_order"] == "both")]
+    assert [bar.xy[0] for bar in bars] == ([] if "low" in infinite else pytest.approx(ends["low"].tolist()))
+    for bar in bars:
+        drawn_from, drawn_to = sorted(bar.arrow_patch.get_window_extent().intervalx)
+        assert drawn_from == pytest.approx(lower.transData.transform((bar.xy[0], 0))[0], abs=3)
+        assert drawn_to > lower.transAxes.transform((0.85, 0))[0]
 
 
 # Figures 2 and 3
@@ -342,11 +369,15 @@ def test_figure_invariance_shows_margin_verdicts_and_shares_at_that_margin() -> 
 def test_figure_4_shows_every_order_and_shades_what_is_for_comparison() -> None:
     (ax,) = drawn("figure_4").axes
     assert rows(ax)[:3] == ["joint", "self-primed", "steered"]
-    assert rows(ax)[3:] == ["released\n(comparison)", "printed\n(comparison)"]
+    assert rows(ax)[3:] == ["released\n(comparison)", "printed\n(comparison)", "released, dC > 0\n(as published)"]
     shaded = sorted(patch.get_y() for patch in ax.patches if patch.get_height() == 1)
-    assert shaded == [2.5, 3.5]
-    at = {"quantity": "contextual_share", "threshold": 0.01, "temperature": 0.5}
-    expected = [values(**at, estimator=e, option_order=o)[0] for e in ESTIMATORS for o in ("mf", "fm", "union", "both")]
+    assert shaded == [2.5, 3.5, 4.5]
+    at = {"quantity": "contextual_share", "temperature": 0.5}
+    expected = [
+        values(**at, threshold=threshold, estimator=estimator, option_order=order)[0]
+        for estimator, threshold in [*((name, 0.01) for name in ESTIMATORS), ("released", 0.0)]
+        for order in ("mf", "fm", "union", "both")
+    ]
     assert markers(ax)[:, 0] == pytest.approx(expected)
     assert "for comparison only" in spread_out(words(drawn("figure_4")))
 
@@ -355,8 +386,15 @@ def test_figure_4_rings_are_those_of_the_model_or_of_all_of_the_paper() -> None:
     alpha, phi = (drawn("figure_4", "alpha", LONG, "phi-4").axes[i] for i in (0, 2))
     assert sorted(markers(alpha, 14)[:, 0]) == pytest.approx([0.19, 0.317, 0.52])
     assert sorted(markers(phi, 14)[:, 0]) == pytest.approx([0.317, 0.52])
-    assert all(2.5 < y < 3.5 for y in markers(alpha, 14)[:, 1])  # in the row of the released formula
-    assert len(markers(figures_contextuality.figure_4(quantity_table()).axes[0], 14)) == 0
+    # Like with like: a ring is in the row of the published formula and threshold, in the lane of its option order.
+    lanes = markers(alpha)[-4:-1, 1]
+    assert markers(alpha, 14)[:, 1] == pytest.approx([lanes[0], lanes[2], lanes[2]])
+    assert rows(alpha)[round(lanes[1])] == "released, dC > 0\n(as published)"
+    for phrase in ("reported in the paper", "a ring: a model of the paper, dC > 0", "as published: > 0"):
+        assert phrase in spread_out(words(drawn("figure_4")))
+    without = figures_contextuality.figure_4(quantity_table())
+    assert len(markers(without.axes[0], 14)) == 0
+    assert "reported" not in words(without)
 
 
 def test_figure_4_counts_pairs_in_exactly_these_models() -> None:
@@ -389,3 +427,22 @@ def test_lines_run_over_the_temperatures(name: str, lines: list[int]) -> None:
     assert [sum(len(line.get_ydata()) == 2 for line in ax.lines) for ax in axes] == lines
     assert all([tick.get_text() for tick in ax.get_xticklabels()] == ["0.5", "1"] for ax in axes)
     assert "temperature" in words(drawn(name))
+
+
+@pytest.mark.parametrize(("name", "models"), [("figure_s4", ("alpha",)), ("figure_s5", ("alpha", LONG, "phi-4"))])
+def test_lines_of_equal_values_lie_side_by_side_at_the_nearest_temperature(name: str, models: tuple[str, ...]) -> None:
+    for ax in drawn(name, *models).axes:
+        lines = [line.get_xdata() for line in ax.lines if len(line.get_xdata()) == 2]
+        for place, temperature in enumerate(TEMPERATURES):
+            x = np.sort([line[place] for line in lines])
+            assert (np.abs(x - temperature) < 0.25).all()
+            across = ax.transData.transform(np.column_stack([x, x]))[:, 0] / ax.figure.dpi * 72
+            assert np.diff(across).min() > 3  # points: a marker
+
+
+def test_a_single_temperature_has_lines_side_by_side_too() -> None:
+    quantities = quantity_table()
+    figure = figures_contextuality.figure_s5(quantities[quantities["temperature"] != 1.0])
+    x = sorted(float(line.get_xdata()[0]) for line in figure.axes[0].lines)
+    assert len(set(x)) == 5
+    assert figure.axes[0].get_xlim()[0] < x[0] < x[-1] < figure.axes[0].get_xlim()[1]

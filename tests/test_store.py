@@ -66,7 +66,10 @@ def test_a_run_refused_before_anything_was_computed_leaves_its_folder_free(tmp_p
     """Whoever follows a message's cure gives other options and the same folder."""
     open_run(tmp_path / "run", CONFIG, PATCHING)
     other = CONFIG | {"seed": 2}
-    assert open_run(tmp_path / "run", other, PATCHING).config == other
+    run = open_run(tmp_path / "run", other, PATCHING)
+    assert run.config == other
+    with run.writing_alone():
+        pass
     assert json.loads((tmp_path / "run" / "config.json").read_text()) == other
 
 
@@ -247,3 +250,38 @@ def test_a_role_noun_in_another_script_or_with_a_dollar_can_be_drawn(tmp_path: P
     run = open_run(tmp_path / "run", CONFIG, PATCHING)
     run.finish({}, {}, {"pair_effects": pair_effects(contrasts)}, {})
     assert (run.folder / "figures" / "pair_effects.pdf").stat().st_size > 1000
+
+
+def test_a_start_that_is_refused_leaves_the_other_process_alone(tmp_path: Path) -> None:
+    """Both begin before any unit is there; the second has another configuration."""
+    first = open_run(tmp_path / "run", {"job": "a", "margin": 0.2}, ())
+    with first.writing_alone():
+        second = open_run(tmp_path / "run", {"job": "a", "margin": 2}, ())
+        with pytest.raises(RunError, match="another process is writing"), second.writing_alone():
+            pass
+        first.finish({}, {"found": 1}, {}, {})
+    assert open_run(tmp_path / "run", {"job": "a", "margin": 0.2}, ()).complete
+    with pytest.raises(RunError, match=r"another configuration \(margin: 0.2 there, 2 now\)"):
+        open_run(tmp_path / "run", {"job": "a", "margin": 2}, ())
+
+
+def test_a_run_that_was_begun_and_left_is_taken_over(tmp_path: Path) -> None:
+    open_run(tmp_path / "run", {"job": "a", "margin": 0.2}, ())
+    taken = open_run(tmp_path / "run", {"job": "a", "margin": 2}, ())
+    with taken.writing_alone():
+        taken.finish({}, {"found": 1}, {}, {})
+    assert open_run(tmp_path / "run", {"job": "a", "margin": 2}, ()).complete
+
+
+def test_a_config_that_is_not_the_manifests_is_said(tmp_path: Path) -> None:
+    run = open_run(tmp_path / "run", {"job": "a", "margin": 0.2}, ())
+    run.finish({}, {"found": 1}, {}, {})
+    (tmp_path / "run" / "config.json").write_text('{"job": "a", "margin": 2}')
+    with pytest.raises(RunError, match="not as it was written"):
+        open_run(tmp_path / "run", {"job": "a", "margin": 2}, ())
+
+
+def test_a_run_of_another_job_is_said_to_be_one(tmp_path: Path) -> None:
+    open_run(tmp_path / "run", {"job": "measure"}, ()).finish({}, {"found": 1}, {}, {})
+    with pytest.raises(RunError, match=r"holds a run of 'measure', not of 'analyse'; name another folder$"):
+        open_run(tmp_path / "run", {"job": "analyse"}, ())

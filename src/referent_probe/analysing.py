@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from referent_probe.analysis.behaviour.arrays import Arrays, as_arrays
 from referent_probe.analysis.behaviour.clustered import RESAMPLES
+from referent_probe.analysis.behaviour.compared import beside_each_other
 from referent_probe.analysis.behaviour.contextual import overlap_quantities
 from referent_probe.analysis.behaviour.counts import counts_of
 from referent_probe.analysis.behaviour.finished import FinishedRun, read_runs
@@ -174,7 +175,9 @@ def _joined(parts: Sequence[Tables], arrays: Sequence[Arrays]) -> Tables:
         if all(len(table) for table in exact.values()):
             quantities.append(quantities_table(overlap_quantities(exact, primary), ""))
         if len(set(primary.values())) > 1:
-            note = f"models overlap at their own primary temperatures, {', '.join(f'{t:g}' for t in primary.values())}"
+            note = (
+                f"models overlap at their own primary temperatures, {', '.join(f'{t:.12g}' for t in primary.values())}"
+            )
             row = found("missing", 1.0, factor="common_temperature", note=note)
             quantities.append(quantities_table([row], " & ".join(primary)))
     columns = [[getattr(part, name) for part in parts] for name in ("pairs", "shifts")]
@@ -201,6 +204,7 @@ def _summary(
         m: in_words(table, {k: v["found"] for k, v in counts[m].items()}, primary[m], float(config["margin"]))
         for m, table in of_model.items()
     }
+    paragraphs = [*words.values(), *([beside_each_other(tables.quantities, primary)] if len(words) > 1 else [])]
     return {
         "models": [run.model for run in finished],
         "stimuli": dict(finished[0].stimuli),
@@ -225,7 +229,7 @@ def _summary(
             m: beside_the_paper(table[table["reading"] == "choice"], primary[m], str(finished[0].stimuli["name"]))
             for m, table in of_model.items()
         },
-        "in_words": "\n".join(words.values()),
+        "in_words": "\n".join(paragraphs),
     }
 
 

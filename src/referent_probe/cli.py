@@ -18,6 +18,7 @@ from referent_probe.cli_guard import OutputError, guarded
 from referent_probe.cli_measure import measure
 from referent_probe.cli_models import doctor, models_app
 from referent_probe.cli_options import SECONDS_BETWEEN_LINES, PasswordOption, PromptsOption, StimuliOption
+from referent_probe.cli_planted import planted
 from referent_probe.errors import ReferentProbeError
 from referent_probe.stimuli.quoting import quoted
 
@@ -43,6 +44,7 @@ app.add_typer(models_app, name="models")
 app.command("doctor")(doctor)
 app.command("measure")(measure)
 app.command("analyse")(analyse)
+app.command("planted")(planted)
 
 
 def show_job(settings: "Settings", *, as_json: bool, quiet: bool) -> None:

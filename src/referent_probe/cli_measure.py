@@ -19,13 +19,13 @@ from referent_probe.cli_options import (
     DeviceOption,
     DtypeOption,
     JsonOption,
+    ModelStimuliOption,
     OutOption,
     PasswordOption,
     PromptsOption,
     QuietOption,
     RevisionOption,
     SeedOption,
-    StimuliOption,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ ALL_SETTINGS = "c0,cf,cm,n1,n2,r_np,r_both"
 
 def measure(
     model: Annotated[str, typer.Argument(help="Packaged model, folder, GGUF file or Hub id.")],
-    stimuli: StimuliOption = "builtin",
+    stimuli: ModelStimuliOption = None,
     password: PasswordOption = None,
     pairs: Annotated[
         int | None, typer.Option("--pairs", help="Pairs, drawn by seed and spread over occupations; all by default.")

@@ -12,6 +12,13 @@ SECONDS_BETWEEN_LINES = 30  # where no progress bar can be drawn
 
 ModelOption = Annotated[str, typer.Option("--model", help="Packaged model, folder, GGUF file or Hub id.")]
 StimuliOption = Annotated[str, typer.Option("--stimuli", help="builtin, a TSV file, or WinoPron's zip.")]
+ModelStimuliOption = Annotated[
+    str | None,
+    typer.Option(
+        "--stimuli",
+        help="builtin, a TSV file, or WinoPron's zip; by default stimuli.tsv in the model's folder, or builtin.",
+    ),
+]
 PasswordOption = Annotated[
     str | None, typer.Option("--password", help="Of an encrypted zip; WinoPron's published one is tried first.")
 ]
@@ -19,7 +26,10 @@ PairsOption = Annotated[int, typer.Option("--pairs", help="Pairs, drawn by seed 
 FlowPairsOption = Annotated[
     int, typer.Option("--flow-pairs", help="Of these, pairs for the layer x span map (the slow part).")
 ]
-PromptsOption = Annotated[Path | None, typer.Option("--prompts", help="TOML file with your own wording.")]
+PromptsOption = Annotated[
+    Path | None,
+    typer.Option("--prompts", help="TOML file with your own wording; by default prompts.toml in the model's folder."),
+]
 OutOption = Annotated[
     Path | None,
     typer.Option("--out", help="Run folder; by default under runs/, by model, stimuli, pairs, seed."),

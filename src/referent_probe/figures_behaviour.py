@@ -5,6 +5,7 @@ saves nothing. Shown are answers to prompts, at the primary temperature unless t
 intervals. Contextuality is drawn in `figures_contextuality`.
 """
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -110,6 +111,9 @@ def figure_1(quantities: pd.DataFrame, shifts: pd.DataFrame, temperature: Temper
         "KL from the unprimed setting (bits)", tables, present(tables, SETTINGS, _KL_LANES), _KL_LANES, 0.25, 0.0
     )
     detail = "a point a template; markers: mean; bars: 95 % interval"
+    kl = pd.concat([table[table["quantity"].str.startswith("kl_")] for table in tables])
+    if np.isinf(where(kl, {"option_order": "both"})[["value", "high"]]).any(axis=None):
+        detail += "; ∞: no upper end, an option has probability 0 unprimed and not with the prime"
     return stacked(models, [upper, lower], "Pronoun choice in each context setting", detail)
 
 
@@ -240,4 +244,5 @@ def figure_s4(quantities: pd.DataFrame) -> Figure:
         )
         for name, order, ylabel, limits in panels
     ]
-    return stacked(models, sections, "Pronoun choice against temperature", "bars: 95 % interval")
+    detail = "settings side by side at each temperature; bars: 95 % interval"
+    return stacked(models, sections, "Pronoun choice against temperature", detail)

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import MaxNLocator
 
 from referent_probe.analysis.contextuality import THRESHOLDS
-from referent_probe.figures import MISSING
+from referent_probe.figures import GREY, MISSING
 from referent_probe.figures_lanes import (
     BLACK,
     GREEN,
@@ -43,13 +43,15 @@ ESTIMATORS = {
 PRIMARY_THRESHOLD = 0.01
 MOST_SUBSETS = 16  # bars that a column has room for
 
-_COMPARISON = (ESTIMATORS["released"], ESTIMATORS["printed"])
+_AS_PUBLISHED = "released, dC > 0\n(as published)"
+_COMPARISON = (ESTIMATORS["released"], ESTIMATORS["printed"], _AS_PUBLISHED)
 _ROWS: dict[str, Keys] = {label: {"estimator": name} for name, label in ESTIMATORS.items()}
 _SHARE_LANES = (
     *ORDER_LANES,
     Lane("either order (union)", {"option_order": "union"}, PURPLE, "^"),
     Lane("order averaged out", {"option_order": "both"}, BLACK, "s"),
 )
+_RING = Lane("reported in the paper", color=GREY, hollow=True)
 _REPORTED = {"options [m, f]": "mf", "options [f, m]": "fm", "either option order": "union"}
 _PART_LANES = (
     Lane("dC", {"quantity": "delta_c_mean"}, BLACK, "s", hollow=True),
@@ -81,38 +83,37 @@ def figure_4(
     """Share of contextual pairs, and which models share them (the paper's figure 4).
 
     Args:
-        quantities: Read are `contextual_share` and, of several models, `overlap_pairs`, both at the threshold.
+        quantities: Read are `contextual_share` and, of several models, `overlap_pairs`, both at the threshold; the
+            published formula also at the published threshold, 0.
         reported: The paper's numbers, as in `analysis/data/reported_values.csv`; None for none. A panel of a model of
             the paper shows its own, another those of all.
         temperature: Primary one.
         threshold: dC above which a pair is contextual.
 
     Returns:
-        (a) The share by estimator and option order, "both orders" with the order averaged out. (b) With several
-        models: pairs that are contextual in exactly the models with a dot, orders averaged out, by the first estimator
-        that has them.
+        (a) The share by estimator and option order, "both orders" with the order averaged out; what the paper reports
+        as rings, in the row of its formula and threshold. (b) With several models: pairs that are contextual in exactly
+        the models with a dot, orders averaged out, by the first estimator that has them.
     """
     models = models_of(quantities)
-    tables = [
-        where(chosen(quantities, model, temperature), {"quantity": "contextual_share", "threshold": threshold})
-        for model in models
-    ]
+    tables = [where(chosen(quantities, model, temperature), {"quantity": "contextual_share"}) for model in models]
+    rows: dict[str, Keys] = {label: {**keys, "threshold": threshold} for label, keys in _ROWS.items()}
+    rows[_AS_PUBLISHED] = {"estimator": "released", "threshold": 0.0}
     heights = np.linspace(-0.36, 0.36, len(_SHARE_LANES)).tolist()
-    released = list(ESTIMATORS).index("released")
 
     def draw_reported(ax: Axes, model: int) -> None:
         for order, shares in [] if reported is None else _reported(reported, models[model]):
             at = [lane.keys["option_order"] for lane in _SHARE_LANES].index(order)
-            color, y = _SHARE_LANES[at].color, [released + heights[at]] * len(shares)
+            color, y = _SHARE_LANES[at].color, [len(rows) - 1 + heights[at]] * len(shares)
             ax.scatter(shares, y, s=14, marker="o", fc="none", ec=color, lw=0.6, zorder=5)
 
-    xlabel = ("(a) " if len(models) > 1 else "") + f"share of pairs with dC > {threshold:g}"
-    lanes, limits = _SHARE_LANES, (-0.05, 1.05)
-    options: dict[str, Any] = {"limits": limits, "places": heights, "shaded": _COMPARISON, "behind": draw_reported}
-    sections: list[Section] = [Dots(xlabel, tables, _ROWS, lanes, 0.4, **options)]
+    xlabel = ("(a) " if len(models) > 1 else "") + f"share of pairs with dC > {threshold:g} (as published: > 0)"
+    options: dict[str, Any] = {"limits": (-0.05, 1.05), "places": heights, "shaded": _COMPARISON}
+    options |= {"behind": draw_reported, "also": [] if reported is None else [_RING]}
+    sections: list[Section] = [Dots(xlabel, tables, rows, _SHARE_LANES, 0.4, **options)]
     detail = "bars: 95 % interval; shaded: published formulas, for comparison only"
     if reported is not None:
-        detail += "; rings: models of the paper as reported (dC > 0, 180 pairs, sampled)"
+        detail += "; a ring: a model of the paper, dC > 0 in its own 180 pairs, sampled"
     shared = where(quantities, {"reading": "choice", "quantity": "overlap_pairs", "threshold": threshold})
     shared = where(shared, {"option_order": "both"})
     if len(models) > 1 and bool((shared["value"] > 0).any()):
@@ -179,7 +180,8 @@ def figure_s5(quantities: pd.DataFrame, threshold: float = PRIMARY_THRESHOLD) ->
         )
         for order, name in (("both", "orders averaged"), ("union", "either order"))
     ]
-    detail = f"pairs with dC > {threshold:g}; bars: 95 % interval; grey: published formulas, for comparison only"
+    detail = f"pairs with dC > {threshold:g}; estimators side by side at each temperature; bars: 95 % interval; grey: "
+    detail += "published formulas, for comparison only"
     return stacked(models, sections, "Contextual pairs against temperature", detail)
 
 

@@ -1,14 +1,17 @@
-"""What a figure of behaviour draws of a table: kinds of marker, the rows that belong to each, and what they are of."""
+"""What a figure of behaviour draws of a table: kinds of marker, their legend, the rows of each, what they are of."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import SubFigure
+from matplotlib.lines import Line2D
 
 from referent_probe.figures import BLUE, ORANGE
 
 GREEN, PURPLE, BLACK = "#009E73", "#AA4499", "#000000"
+CHARACTERS = 18.5  # in an inch of text
 
 Keys = Mapping[str, Hashable]
 Temperature = float | Mapping[str, float]
@@ -102,3 +105,19 @@ def counted(table: pd.DataFrame) -> str:
     left_out = shown["n_left_out"].max() if len(shown) else 0
     more = [f"up to {left_out} left out"] if not pd.isna(left_out) and left_out > 0 else []
     return "n = " + ", ".join([*lines, *more]) if lines else ""
+
+
+def legend(part: SubFigure, lanes: Sequence[Lane], width: float, edge: str | None = None) -> None:
+    """Explains the lanes below the panels."""
+    handles = [
+        Line2D([], [], ls="", marker=one.marker, mfc=one.face, mec=edge or one.color, label=one.label, ms=4, mew=0.8)
+        for one in lanes
+    ]
+    columns = -(-len(lanes) // legend_lines(lanes, width))
+    part.legend(handles=handles, ncols=columns, loc="outside lower center", handletextpad=0.1, columnspacing=1)
+
+
+def legend_lines(lanes: Sequence[Lane], width: float) -> int:
+    """Lines of text that a legend takes."""
+    columns = max(1, int(width / (max(len(lane.label) for lane in lanes) / CHARACTERS + 0.33)))
+    return -(-len(lanes) // columns)

@@ -1,7 +1,8 @@
 """Panels that the figures of behaviour share: sections below each other, in each a panel a model, side by side.
 
 A panel of dots has named rows, and in each row a lane for each kind of marker, so that intervals lie beside each other.
-What a table lacks is said in the panel; an infinite value is written at the end of its lane.
+What a table lacks is said in the panel. An interval without an upper end is a bar to an infinity sign at the edge; an
+infinite value has no marker on it.
 """
 
 import textwrap
@@ -13,17 +14,15 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import ArrayLike
 
 from referent_probe.figures import COLUMN, MISSING, PAGE, STYLE
 from referent_probe.figures import drawing as drawing
-from referent_probe.figures_lanes import Keys, Lane, counted, where
+from referent_probe.figures_lanes import CHARACTERS, Keys, Lane, counted, legend, legend_lines, where
 
 SHADE = "#EFEFEF"  # behind what is shown for comparison only
 ROOM = 0.31  # half the height of a row that its lanes fill
-CHARACTERS = 18.5  # in an inch of text
 LINE = 0.155  # inches that a line of text takes
 NAMES = 1.2  # inches that the names of rows take
 SMALL = STYLE["font.size"] - 0.5
@@ -71,6 +70,7 @@ class Dots:
         edge: Colour of markers' edges and intervals; None for the lane's.
         shaded: Names of rows for comparison only.
         behind: Draws what else belongs into the panel of the model with this number.
+        also: Kinds of marker that `behind` draws, for the legend.
         explained: Whether the legend stands below this section.
     """
 
@@ -85,11 +85,12 @@ class Dots:
     edge: str | None = None
     shaded: Sequence[str] = ()
     behind: Callable[[Axes, int], None] = lambda ax, model: None
+    also: Sequence[Lane] = ()
     explained: bool = True
 
     def height(self, models: Sequence[str]) -> float:
         """Inches."""
-        explanation = LINE * legend_lines(self.lanes, width_of(models)) if self.explained else 0
+        explanation = LINE * legend_lines([*self.lanes, *self.also], width_of(models)) if self.explained else 0
         return 0.9 + explanation + self.row_height * max(len(self.rows), 1)
 
     def draw(self, part: SubFigure, models: Sequence[str], *, first: bool) -> None:
@@ -113,7 +114,7 @@ class Dots:
             axes[0].set_xlim(*self.limits)
         body.supxlabel(wrapped(self.xlabel, width - NAMES - 0.1), x=_middle(models), fontsize=STYLE["font.size"])
         if self.explained:
-            legend(part, self.lanes, width, self.edge)
+            legend(part, [*self.lanes, *self.also], width, self.edge)
 
     def _shown(self, table: pd.DataFrame) -> pd.DataFrame:
         parts = [where(table, {**keys, **lane.keys}) for keys in self.rows.values() for lane in self.lanes]
@@ -128,10 +129,11 @@ class Dots:
                 numbers = where(table, {**keys, **lane.keys}).dropna(subset=["value"])
                 empty = [other for other in empty if other != row or numbers.empty]
                 y = np.full(len(numbers), row + offset)
-                if np.isinf(numbers["value"]).any():
-                    across = ax.get_yaxis_transform()
-                    ax.text(1, row + offset, "∞", color=color, ha="right", va="center", transform=across)
-                ax.hlines(y, numbers["low"], numbers["high"], color=color, lw=1.0, zorder=3)
+                endless = np.isinf(numbers["value"]) | np.isinf(numbers["high"])
+                for low in numbers.loc[endless, "low"]:
+                    _endless(ax, low, row + offset, color)
+                ends = numbers[["low", "high"]].mask(endless)
+                ax.hlines(y, ends["low"], ends["high"], color=color, lw=1.0, zorder=3)
                 look: dict[str, Any] = {"marker": lane.marker, "fc": lane.face, "ec": color, "lw": 0.8, "zorder": 4}
                 ax.scatter(numbers["value"].where(np.isfinite(numbers["value"])), y, s=11, **look)
         for missing in [None] if len(empty) == len(self.rows) else empty:
@@ -180,7 +182,8 @@ class Lines:
         if not len(values):
             say(ax, "not computed")
             return
-        gap = 0.012 * np.ptp(values)  # so that intervals lie beside each other
+        step = np.diff(values).min() if len(values) > 1 else 1.0
+        gap = 0.8 * step / len(self.lanes)  # so that markers and intervals lie beside each other
         for at, lane in enumerate(self.lanes):
             line = where(table, lane.keys).sort_values("temperature")
             x = line["temperature"] + gap * (at - (len(self.lanes) - 1) / 2)
@@ -188,6 +191,7 @@ class Lines:
             look: dict[str, Any] = {"mfc": lane.face, "ms": 3, "mew": 0.7, "lw": 0.8, "ls": lane.line}
             ax.plot(x, line["value"], color=lane.color, marker=lane.marker, **look)
         ax.set_xticks(values, [f"{value:g}" for value in values])
+        ax.set_xlim(values[0] - 0.6 * step, values[-1] + 0.6 * step)
 
 
 def stacked(models: Sequence[str], sections: Sequence[Section], headline: str, detail: str) -> Figure:
@@ -221,6 +225,17 @@ def _middle(models: Sequence[str]) -> float:
     return (1 + NAMES / width_of(models)) / 2
 
 
+def _endless(ax: Axes, low: float, y: float, color: str) -> None:
+    """A bar from low to an infinity sign at the end of the axis."""
+    look: dict[str, Any] = {"color": color, "ha": "right", "va": "center"}
+    if not np.isfinite(low):
+        ax.text(1, y, "∞", transform=ax.get_yaxis_transform(), **look)
+        return
+    ax.update_datalim([(low, y)])
+    bar = {"arrowstyle": "-", "color": color, "lw": 1.0, "shrinkA": 0, "shrinkB": 0}
+    ax.annotate("∞", (low, y), (1, y), textcoords=ax.get_yaxis_transform(), arrowprops=bar, **look)
+
+
 def say(ax: Axes, text: str, row: int | None = None) -> None:
     """Writes what a row of a panel, or all of it, lacks."""
     y, across = (0.5, ax.transAxes) if row is None else (row, ax.get_yaxis_transform())
@@ -232,19 +247,3 @@ def strip(ax: Axes, values: ArrayLike, y: float, color: str, room: float) -> Non
     x = np.asarray(values, dtype=float)
     aside = room * (np.arange(len(x)) * 0.618034 % 1 - 0.5)  # golden ratio: even, and the same every time
     ax.scatter(x, y + aside, s=2.5, c=color, lw=0, alpha=0.35, zorder=2, rasterized=True)
-
-
-def legend(part: SubFigure, lanes: Sequence[Lane], width: float, edge: str | None = None) -> None:
-    """Explains the lanes below the panels."""
-    handles = [
-        Line2D([], [], ls="", marker=one.marker, mfc=one.face, mec=edge or one.color, label=one.label, ms=4, mew=0.8)
-        for one in lanes
-    ]
-    columns = -(-len(lanes) // legend_lines(lanes, width))
-    part.legend(handles=handles, ncols=columns, loc="outside lower center", handletextpad=0.1, columnspacing=1)
-
-
-def legend_lines(lanes: Sequence[Lane], width: float) -> int:
-    """Lines of text that a legend takes."""
-    columns = max(1, int(width / (max(len(lane.label) for lane in lanes) / CHARACTERS + 0.33)))
-    return -(-len(lanes) // columns)

@@ -25,7 +25,7 @@ class MeasureSettings:
 
     Attributes:
         model: A packaged model, a folder, a GGUF file, or a Hub id.
-        stimuli: "builtin", a TSV file, or WinoPron's zip.
+        stimuli: "builtin", a TSV file, or WinoPron's zip; None for stimuli.tsv in the model's folder, else "builtin".
         password: Of an encrypted zip; WinoPron's published one is tried first.
         pairs: Number of pairs, drawn by seed and spread over occupations; None for all.
         settings: Context settings, of c0, cf, cm, n1, n2, r_np, r_both.
@@ -35,7 +35,8 @@ class MeasureSettings:
         leave_out: Of "joint", "sentences", "comprehension".
         comprehension_pairs: Pairs on which the three questions are asked.
         override: Settings of the model's own generation config to switch off, e.g. "top_p".
-        prompts: TOML file with a wording of one's own for the choice prompts; None for the built-in one.
+        prompts: TOML file with a wording of one's own for the choice prompts; None for prompts.toml in the model's
+            folder, else the built-in one.
         out: Run folder; None for one under `runs/` named after model, stimuli, pairs and seed.
         seed: Of every draw.
         device: "auto", "cpu", "cuda", ….
@@ -45,7 +46,7 @@ class MeasureSettings:
     """
 
     model: str
-    stimuli: str = "builtin"
+    stimuli: str | None = None
     password: str | None = None
     pairs: int | None = None
     settings: tuple[str, ...] = tuple(ContextSetting)

@@ -15,8 +15,9 @@ from referent_probe.precision import LARGEST_DIFFERENCE
 from referent_probe.provenance import versions
 from referent_probe.records import MEASUREMENT
 from referent_probe.run_files import check_out
+from referent_probe.stimuli.beside_model import stimuli_for, wording_for
 from referent_probe.stimuli.primes import ContextSetting
-from referent_probe.stimuli.prompts import DEFAULT_WORDING, choice_prompt, load_wording
+from referent_probe.stimuli.prompts import choice_prompt
 from referent_probe.stimuli.templates import Pair, StimulusSet, draw_pairs, load_stimuli
 from referent_probe.store import Run, open_run
 
@@ -50,13 +51,13 @@ def measure(
         >>> done = measure(MeasureSettings("smollm2-135m-instruct", pairs=10))  # doctest: +SKIP
         >>> done.table("answers").query("temperature == 0.5")[["p_feminine", "p_masculine"]]  # doctest: +SKIP
     """
-    stimuli = load_stimuli(settings.stimuli, settings.password)
+    stimuli = load_stimuli(stimuli_for(settings.model, settings.stimuli), settings.password)
     pairs = draw_pairs(stimuli, settings.pairs, settings.seed)
     asked = () if "comprehension" in settings.leave_out else pairs
     if asked and settings.comprehension_pairs < len(pairs):
         n = settings.comprehension_pairs
         asked = tuple(p for p in draw_pairs(_only(stimuli, pairs), n, settings.seed)) if n else ()
-    wording = load_wording(settings.prompts) if settings.prompts else DEFAULT_WORDING
+    wording = wording_for(settings.model, settings.prompts)
     name = (Path(settings.model).name or settings.model)[:60]
     out = settings.out or Path("runs") / f"measure_{name}_{stimuli.name}_{len(pairs)}-pairs_seed-{settings.seed}"
     check_out(out)

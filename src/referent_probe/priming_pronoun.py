@@ -18,7 +18,7 @@ from referent_probe.provenance import versions
 from referent_probe.records import PATCHING
 from referent_probe.report import in_words
 from referent_probe.run_files import check_out
-from referent_probe.stimuli.prompts import DEFAULT_WORDING, load_wording
+from referent_probe.stimuli.beside_model import stimuli_for, wording_for
 from referent_probe.stimuli.templates import draw_pairs, load_stimuli
 from referent_probe.store import Run, open_run
 
@@ -34,11 +34,12 @@ class Settings:
 
     Attributes:
         model: A packaged model, a folder, a GGUF file, or a Hub id.
-        stimuli: "builtin", a TSV file, or WinoPron's zip.
+        stimuli: "builtin", a TSV file, or WinoPron's zip; None for stimuli.tsv in the model's folder, else "builtin".
         password: Of an encrypted zip; WinoPron's published one is tried first.
         pairs: Number of pairs, drawn by seed and spread over occupations.
         flow_pairs: Number of those pairs whose residual stream is swept by layer and span (one option order).
-        prompts: TOML file with a wording of one's own; None for the built-in one.
+        prompts: TOML file with a wording of one's own; None for prompts.toml in the model's folder,
+            else the built-in one.
         out: Run folder; None for one under `runs/` named after model, stimuli, pairs and seed.
         seed: Of every draw.
         device: "auto", "cpu", "cuda", ….
@@ -49,7 +50,7 @@ class Settings:
     """
 
     model: str
-    stimuli: str = "builtin"
+    stimuli: str | None = None
     password: str | None = None
     pairs: int = 8
     flow_pairs: int = 2
@@ -118,9 +119,9 @@ def patch_priming_pronoun(
         raise OptionError(f"--flow-pairs {settings.flow_pairs} is below 0; give 0 or more")
     if not 0 <= settings.smallest_share < 1:
         raise OptionError(f"--smallest-share {settings.smallest_share} is not a share; give a number from 0 to below 1")
-    stimuli = load_stimuli(settings.stimuli, settings.password)
+    stimuli = load_stimuli(stimuli_for(settings.model, settings.stimuli), settings.password)
     pairs = draw_pairs(stimuli, settings.pairs, settings.seed)
-    wording = load_wording(settings.prompts) if settings.prompts else DEFAULT_WORDING
+    wording = wording_for(settings.model, settings.prompts)
     name = (Path(settings.model).name or settings.model)[:60]
     out = settings.out or Path("runs") / f"{name}_{stimuli.name}_{settings.pairs}-pairs_seed-{settings.seed}"
     check_out(out)

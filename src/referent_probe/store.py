@@ -72,6 +72,15 @@ class Run:
                     f"another process has just finished the run in {str(self.folder)!r}; give the same command again "
                     "to see it"
                 )
+            begun, units = self.folder / "config.json", self.folder / "units"
+            if read_object(begun) != self.config:
+                if units.is_dir() and any(units.iterdir()):
+                    raise RunError(
+                        f"another process has begun a run with another configuration in {str(self.folder)!r}; name "
+                        "another folder with --out"
+                    )
+                with writing(self.folder):
+                    write_json(begun, dict(self.config))
             yield
         (self.folder / ".lock").unlink(missing_ok=True)
 
@@ -196,9 +205,13 @@ def open_run(folder: Path, config: Mapping[str, Any], tables: tuple[str, ...]) -
     before = read_object(begun)
     manifest, units = folder / "manifest.json", folder / "units"
     if before != settled and not manifest.is_file() and not (units.is_dir() and any(units.iterdir())):
-        with writing(folder):  # begun and refused before anything was computed
-            write_json(begun, settled)
+        # Begun and refused before anything was computed, or another process is at its first unit: the lock tells.
         return Run(folder, settled, tables, complete=False)
+    if before.get("job") != settled.get("job"):
+        raise RunError(
+            f"--out {str(folder)!r} holds a run of {before.get('job')!r}, not of {settled.get('job')!r}; name another "
+            "folder"
+        )
     if before != settled:
         differing = sorted(key for key in {*before, *settled} if before.get(key) != settled.get(key))
         shown = "; ".join(f"{key}: {before.get(key)!r} there, {settled.get(key)!r} now" for key in differing[:3])
@@ -207,8 +220,9 @@ def open_run(folder: Path, config: Mapping[str, Any], tables: tuple[str, ...]) -
         )
     if not manifest.is_file():
         return Run(folder, settled, tables, complete=False)
-    hashes = read_object(manifest).get("sha256")
-    if not isinstance(hashes, dict) or "summary.json" not in hashes or not intact(folder, hashes):
+    written = read_object(manifest)
+    hashes, same = written.get("sha256"), written.get("config") == before
+    if not same or not isinstance(hashes, dict) or "summary.json" not in hashes or not intact(folder, hashes):
         raise RunError(
             f"the finished run in {str(folder)!r} is not as it was written: files are changed or missing; remove the "
             "folder to compute it again, or name another one with --out"

@@ -220,7 +220,13 @@ def test_pairs_without_all_probabilities_are_left_out_and_counted(tmp_path: Path
             sampling_noise.sampling_noise(truth.rates, truth.model, draws=[20], n_data_sets=3),
         ]
     )
-    assert "of 2 pairs (2 more lack an answer and are left out)" in noise_summary(noise, truth)["in_words"]
+    words = noise_summary(noise, truth)["in_words"]
+    assert "of 2 pairs (2 more lack an answer and are left out)" in words
+    told = words.rsplit("\n\n", 1)[1]
+    unions = noise[(noise["truth"] == truth.model) & (noise["option_order"] == "union")]
+    for row in unions[unions["quantity"].isin(["false_calls", "missed"])].itertuples():
+        assert f"{100 * row.share:.1f} % [{100 * row.low:.1f}, {100 * row.high:.1f}]" in told
+        assert f"(n = {row.of} simulated pairs)" in told
 
 
 @pytest.mark.parametrize(

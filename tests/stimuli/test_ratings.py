@@ -145,7 +145,7 @@ def write(folder: Path, content: str | bytes) -> Path:
     [
         "role,rating\nnurse,0.74\ncook,0\n",
         "rating,note,role\r\n0.74,x,Nurse\r\n0,,cook\r\n",
-        "\ufeffrole,rating\n nurse , 0.74\n\ncook,0.0,surplus",
+        "\ufeffrole,rating\n nurse , 0.74\n\ncook,0.0",
         'role,rating\n"nurse","0.74"\n"cook",0e5\n',
     ],
 )
@@ -207,3 +207,11 @@ def test_unknown_roles_are_named() -> None:
         check_roles({"nurse": 0.7, "nurrse": 0.7}, ["nurse"])
     with pytest.raises(StimuliError, match=r"^4 rated .*: 'a', 'b', 'c', …: spell"):
         check_roles(dict.fromkeys("abcd", 0.5), ["nurse"])
+
+
+def test_a_decimal_comma_is_no_second_cell(tmp_path: Path) -> None:
+    """Its digits would be dropped, and the rating be 0."""
+    path = tmp_path / "mine.csv"
+    path.write_text("role,rating\nnurse,0,74\n", encoding="utf-8")
+    with pytest.raises(StimuliError, match="line 2: more cells than the first line has columns"):
+        load_ratings(path)

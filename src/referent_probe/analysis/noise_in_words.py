@@ -69,7 +69,6 @@ def in_words(noise: pd.DataFrame, truth: Truth | None, *, level: float = LEVEL) 
 
     honest = [row for row in table.values() if row["call"] == "honest" and row["truth"] in BOUNDARIES]
     worst, above = max(honest, key=lambda row: row["share"]), sum(row["low"] > level for row in honest)
-    interval = f"[{100 * worst['low']:.1f}, {100 * worst['high']:.1f}]"
     words = (
         "A pair whose four agreement rates are equal is not contextual (dC = 0). Yet the plain call, dC of the "
         f"frequencies above 0, names it (exact shares) with {few} draws a cell in {exact('equal rates', few)}, and "
@@ -77,7 +76,7 @@ def in_words(noise: pd.DataFrame, truth: Truth | None, *, level: float = LEVEL) 
         f"rates within each sentence, is named in {exact('generic boundary', few)}, and in "
         f"{exact('generic boundary', many)}. For a pair that lies exactly on the boundary, more draws "
         f"do not help. The honest test at a level of {100 * level:g} % "
-        f"names at most {_percent(worst['share'])} {interval} of such pairs, in one order or a union at any number of "
+        f"names at most {_with_interval(worst)} of such pairs, in one order or a union at any number of "
         f"draws; of {len(honest)} such shares, {above or 'none'} lies with its whole interval above the level."
     )
     if truth is None:
@@ -86,8 +85,9 @@ def in_words(noise: pd.DataFrame, truth: Truth | None, *, level: float = LEVEL) 
 
     def shares(quantity: str) -> str:
         keys = [(truth.model, few, "union", call, quantity) for call in CALLS]
-        plain, honest, adjusted = (_percent(table[key]["share"]) if key in table else "-" for key in keys)
-        return f"the plain call {plain}, the honest test {honest}, after Benjamini-Hochberg {adjusted}"
+        plain, honest, adjusted = (_with_interval(table[key]) if key in table else "-" for key in keys)
+        n = f" (n = {table[keys[0]]['of']:,} simulated pairs)" if keys[0] in table else ""
+        return f"the plain call {plain}, the honest test {honest}, after Benjamini-Hochberg {adjusted}{n}"
 
     left_out = f" ({truth.n_left_out} more lack an answer and are left out)" if truth.n_left_out else ""
     return (
@@ -97,6 +97,10 @@ def in_words(noise: pd.DataFrame, truth: Truth | None, *, level: float = LEVEL) 
         f"shares of the other pairs would be called contextual in at least one order: by {shares('false_calls')}; and "
         f"these shares of the contextual ones missed: by {shares('missed')}."
     )
+
+
+def _with_interval(row: dict[Any, Any]) -> str:
+    return f"{_percent(row['share'])} [{100 * row['low']:.1f}, {100 * row['high']:.1f}]"
 
 
 def _percent(share: float) -> str:

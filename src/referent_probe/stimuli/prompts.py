@@ -162,8 +162,19 @@ def choice_prompt(
             Text: The baker told the guest that she was tired. The baker told the guest that BLANK could pay.
             Is BLANK "he" or "she"?
     """
+    return prompt_after(template, prime_segments(partner, setting), setting, order, wording)
+
+
+def prompt_after(
+    template: Template,
+    prime: tuple[Segment, ...],
+    setting: ContextSetting,
+    order: OptionOrder,
+    wording: PromptWording = DEFAULT_WORDING,
+) -> Prompt:
+    """As `choice_prompt`, after any prime; `()` for none."""
     system = (Message("system", (Segment(wording.system, Span.INSTRUCTION),)),) if wording.system else ()
-    user = Message("user", tuple(_user_segments(template, partner, setting, order, wording)))
+    user = Message("user", tuple(_user_segments(template, prime, order, wording)))
     return Prompt(
         template_id=template.id,
         setting=setting,
@@ -175,7 +186,7 @@ def choice_prompt(
 
 
 def _user_segments(
-    template: Template, partner: Template, setting: ContextSetting, order: OptionOrder, wording: PromptWording
+    template: Template, prime: tuple[Segment, ...], order: OptionOrder, wording: PromptWording
 ) -> Iterator[Segment]:
     first, second = order.genders
     options = {"option_1": first, "option_2": second}
@@ -184,15 +195,11 @@ def _user_segments(
         if text:
             yield Segment(text, fixed)
         if slot == "passage":
-            yield from _passage(template, partner, setting)
+            yield from prime
+            if prime:
+                yield Segment(" ", prime[-1].span)
+            yield from target_segments(template)
             fixed = Span.FORMAT
         elif slot is not None:
             gender = options[slot]
             yield Segment(FORMS[template.case].of(gender), _OPTION_SPANS[gender])
-
-
-def _passage(template: Template, partner: Template, setting: ContextSetting) -> Iterator[Segment]:
-    if prime := prime_segments(partner, setting):
-        yield from prime
-        yield Segment(" ", prime[-1].span)
-    yield from target_segments(template)

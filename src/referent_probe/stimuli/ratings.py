@@ -128,6 +128,11 @@ def load_ratings(path: str | Path) -> Mapping[str, float]:
             raise StimuliError(f"{shown} has the column {twice[0]!r} twice: keep one of the two")
         for row in reader:
             role, place = row["role"].strip().lower(), f"{shown}, line {reader.line_num}"
+            if None in row:
+                raise StimuliError(
+                    f"{place}: more cells than the first line has columns: write a rating with a point, 0.74, and put "
+                    "a role with a comma in quotation marks"
+                )
             if not role:
                 raise StimuliError(f"{place}: the rating {quoted(row['rating'])} has no role: name the role noun")
             if role in found:

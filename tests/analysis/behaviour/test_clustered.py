@@ -29,5 +29,12 @@ def test_a_share_of_none_is_no_certain_zero() -> None:
     none, every = (share_interval(Interval(x, x, x, 13, "share of pairs")) for x in (0.0, 1.0))
     assert (none.low, none.high) == (0, pytest.approx(1 - 0.025 ** (1 / 13)))
     assert (every.low, every.high) == (pytest.approx(0.025 ** (1 / 13)), 1)
-    for left in Interval(0.5, 0.4, 0.6, 13, "share"), Interval(0.0, np.nan, np.nan, 1, "share"):
-        assert share_interval(left) is left
+    for left in Interval(0.5, 0.2, 0.6, 13, "share"), Interval(0.0, np.nan, np.nan, 1, "share"):
+        assert str(share_interval(left)) == str(left)
+
+
+def test_one_of_many_excludes_no_more_than_none_does() -> None:
+    one, none = (share_interval(Interval(x, 0.0, 2 * x, 60, "share of pairs")) for x in (1 / 180, 0.0))
+    assert one.high == none.high == pytest.approx(1 - 0.025 ** (1 / 60))
+    most = share_interval(Interval(1 - 1 / 180, 1 - 2 / 180, 1.0, 60, "share of pairs"))
+    assert most.low == pytest.approx(0.025 ** (1 / 60))

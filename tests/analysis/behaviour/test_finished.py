@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from tests.measured import write_run
 
@@ -94,7 +95,7 @@ def test_a_configuration_that_lacks_something(folder: Path, key: str) -> None:
 def test_config_and_manifest_differ(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"seed": 1}))
-    with pytest.raises(RunError, match=r"config.json is not the manifest's"):
+    with pytest.raises(RunError, match="not as it was written"):
         read_run(folder)
 
 
@@ -128,3 +129,36 @@ def test_names_tell_runs_apart(tmp_path: Path) -> None:
     third = write_run(tmp_path / "c", half, n_pairs=2, parts=(), model="third")
     runs = read_runs([*folders, third])
     assert [run.model for run in runs] == ["synthetic (a) 1", "synthetic (b)", "synthetic (a) 3", "third"]
+
+
+IMPOSSIBLE = {
+    "answers lies outside": ("answers", {"p_feminine": 1.7}),
+    "answers below": ("answers", {"p_masculine": -0.5}),
+    "choices log_odds": ("choices", {"log_odds": 1e308}),
+    "choices null": ("choices", {"occupation": None}),
+    "choices members": ("choices", {"member": 1}),
+}
+
+
+@pytest.mark.parametrize("kind", IMPOSSIBLE)
+def test_a_table_that_no_measurement_writes(tmp_path: Path, kind: str) -> None:
+    name, values = IMPOSSIBLE[kind]
+
+    def change(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+        table = tables[name].copy()
+        for column, value in values.items():
+            rows = table.index if column == "member" else table.index[3:4]
+            table[column] = table[column].astype(object)
+            table.loc[rows, column] = value
+        return tables | {name: table}
+
+    with pytest.raises(RunError, match=rf"table '{name}' of .* cannot be used \(.*\): measure it again"):
+        read_run(write_run(tmp_path / "run", half, n_pairs=2, parts=(), change=change))
+
+
+def test_the_same_row_twice(tmp_path: Path) -> None:
+    def change(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+        return tables | {"choices": pd.concat([tables["choices"], tables["choices"][:1]], ignore_index=True)}
+
+    with pytest.raises(RunError, match="two rows for the same pair, template, setting, option_order"):
+        read_run(write_run(tmp_path / "run", half, n_pairs=2, parts=(), change=change))

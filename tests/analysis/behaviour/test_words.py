@@ -24,7 +24,7 @@ def follow(mean: float, low: float, high: float, verdict: str) -> list[dict[str,
     return [
         found("follow_shift", interval(mean, low, high), verdict=verdict, **keys),
         found("share_following", 0.25, threshold=0.2, **keys),
-        found("share_opposing", 0.5, threshold=0.2, **keys),
+        found("share_opposing", Interval(0.5, 0.4, 0.6, 12, "share of templates"), threshold=0.2, **keys),
     ]
 
 
@@ -41,14 +41,14 @@ def test_following(numbers: tuple[float, float, float], verdict: str, said: str)
     assert said in paragraph
     mean, low, high = numbers
     assert f"{mean:+.2f} [{low:+.2f}, {high:+.2f}] logits" in paragraph
-    assert "25% of 48 prompts follow by more than 0.2 logits, 50% oppose" in paragraph
+    assert "25% of 48 prompts follow by more than 0.2 logits, 50% [40%, 60%] oppose" in paragraph
 
 
 def test_what_was_not_measured_is_not_claimed() -> None:
     paragraph = words([found("missing", 1.0, factor="cf"), found("left_out", 3.0, factor="broken_pairs")])
     assert "without both primed settings nothing is said" in paragraph
     assert "joint not measured, self_primed not measured, steered not measured" in paragraph
-    assert "No correlation of rating and p(f|c) can be computed" in paragraph
+    assert "No correlation of rating and p(f|c) without a prime is told" in paragraph
     assert "Left out: 3 broken pairs. Not measured: cf." in paragraph
 
 

@@ -1,5 +1,6 @@
 """Means over clusters with their intervals, for many columns at once."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -74,7 +75,8 @@ def share_interval(interval: Interval) -> Interval:
     """The interval of a share of rows, with an end of its own where no row is counted, or every one.
 
     Resampling zeros gives zeros, which would say that the share is 0 for certain. There the open end is the exact
-    binomial one of the share of clusters that have any (or lack any), within which the share of rows must lie.
+    binomial one of the share of clusters that have any (or lack any), within which the share of rows must lie. No share
+    says less about its far end than none would: 1 of 180 does not exclude what 0 of 180 does not.
 
     Source: Clopper and Pearson 1934, The use of confidence or fiducial limits; `scipy.stats.binomtest`.
 
@@ -82,7 +84,7 @@ def share_interval(interval: Interval) -> Interval:
         >>> str(share_interval(Interval(0.0, 0.0, 0.0, 60, "share of pairs")))
         '0.0000 [0.0000, 0.0596] share of pairs, n = 60 occupations'
     """
-    if interval.mean not in (0.0, 1.0) or interval.n < 2:
+    if interval.n < 2 or math.isnan(interval.mean):
         return interval
-    ends = binomtest(int(interval.mean * interval.n), interval.n).proportion_ci(0.95, "exact")
-    return replace(interval, low=float(ends.low), high=float(ends.high))
+    none = float(binomtest(0, interval.n).proportion_ci(0.95, "exact").high)
+    return replace(interval, low=min(interval.low, 1 - none), high=max(interval.high, none))

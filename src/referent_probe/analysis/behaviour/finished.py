@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from referent_probe.errors import RunError
@@ -16,6 +17,15 @@ from referent_probe.run_files import read_object
 from referent_probe.store import open_run
 
 _AGAIN = "measure it again"
+
+LARGEST_LOG_ODDS = 1e6
+"""Of a measurement, in logits: no model in use comes near it."""
+
+# Columns that tell a table's rows apart, as far as it has them.
+_NAMES = (
+    "pair", "template", "setting", "option_order", "temperature", "sentence_order", "option_order_1", "option_order_2",
+    "question", "listing", "occupation", "antecedent_noun",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,9 +99,7 @@ def read_run(folder: Path) -> FinishedRun:
             f"the measurement in {str(folder)!r} is not finished: give the same `referent-probe measure` command "
             "again, it goes on where it was"
         )
-    open_run(folder, config, MEASUREMENT)  # every file is as its hash says
-    if read_object(folder / "manifest.json", _AGAIN).get("config") != config:
-        raise RunError(f"{str(folder)!r} is damaged (config.json is not the manifest's): measure it again")
+    open_run(folder, config, MEASUREMENT)  # every file is as its hash says, and the config as in the manifest
     try:
         name, pairs, temperature = str(config["model"]["name"]), tuple(config["pairs"]), float(config["temperature"])
         stimuli = {key: config["stimuli"][key] for key in ("name", "sha256", "n_pairs_available")}
@@ -104,9 +112,31 @@ def read_run(folder: Path) -> FinishedRun:
 
 def _table(folder: Path, name: str) -> pd.DataFrame:
     try:
-        return conform(name, pd.read_parquet(folder / f"{name}.parquet"))
+        table = conform(name, pd.read_parquet(folder / f"{name}.parquet"))
     except (OSError, ValueError) as error:  # pyarrow's errors are among them
         raise RunError(f"table {name!r} of {str(folder)!r} cannot be used ({error}): measure it again") from error
+    if problem := _impossible(table):
+        raise RunError(f"table {name!r} of {str(folder)!r} cannot be used ({problem}): measure it again")
+    return table
+
+
+def _impossible(table: pd.DataFrame) -> str | None:
+    """What no measurement writes: two rows of one thing, a thing without a name, no probability where one belongs."""
+    keys = [name for name in _NAMES if name in table]
+    if table[keys].isna().any(axis=None):
+        return f"a row without {table[keys].isna().any().idxmax()}"
+    if table.duplicated(keys).any():
+        return "two rows for the same " + ", ".join(keys)
+    if "member" in table:
+        members = table[["pair", "template", "member"]].drop_duplicates()
+        if members.duplicated(["pair", "member"]).any() or not members["member"].isin([1, 2]).all():
+            return "a pair whose templates are not its members 1 and 2"
+    for name in table.columns:
+        if name.startswith("p_") and not (table[name].isna() | table[name].between(-1e-6, 1 + 1e-6)).all():
+            return f"{name} lies outside 0 to 1"
+        if name.startswith("log_odds") and (np.isfinite(table[name]) & (table[name].abs() > LARGEST_LOG_ODDS)).any():
+            return f"{name} lies beyond {LARGEST_LOG_ODDS:g} logits"
+    return None
 
 
 def _stimuli(run: FinishedRun) -> str:

@@ -45,6 +45,7 @@ def left_out_quantities(run: Arrays, n_expected_pairs: int) -> list[dict[str, An
         "prompts_without_log_odds": (int(np.isnan(run.log_odds).sum()), "no log-odds: not in shifts"),
         "prompts_with_infinite_log_odds": (int(np.isinf(run.log_odds).sum()), "an option of p 0: not in shifts"),
         "prompts_with_p_0_or_1": (int(np.isin(share, (0.0, 1.0)).sum()), "p(f|c) is 0 or 1: KL may be infinite"),
+        "prompts_without_answers": (int(np.isnan(valid).sum()), "no probability of an answer is there: no p(f|c)"),
         "prompts_without_an_option": (int((valid == 0).sum()), "neither option has any probability: no p(f|c)"),
     }
     if (counted := draw_counts(run)) is not None:

@@ -32,7 +32,7 @@ def nested(quantities: pd.DataFrame) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for row in quantities.to_dict("records"):
         keys = [row[key] for key in QUANTITIES[row["quantity"]].keys]
-        *path, last = [row["quantity"], *(f"{key:g}" if isinstance(key, float) else key for key in keys)]
+        *path, last = [row["quantity"], *(f"{key:.12g}" if isinstance(key, float) else key for key in keys)]
         place = found
         for step in path:
             place = place.setdefault(step, {})
@@ -134,7 +134,7 @@ def _pick(quantities: pd.DataFrame, keys: Mapping[str, Any], factor: float) -> d
         kept = kept[kept[column] == value]
     if kept.empty:
         return None
-    what = ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in keys.values())
+    what = ", ".join(f"{value:.12g}" if isinstance(value, float) else str(value) for value in keys.values())
     unit = {"unit": "percent of pairs"} if factor != 1 else {}
     return {"what": what, **leaf(kept.iloc[0].to_dict(), factor), **unit}
 
