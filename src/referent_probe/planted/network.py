@@ -10,9 +10,20 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from referent_probe.planted.architectures import (
+    HEAD,
+    INNER,
+    ROTARY_HEAD,
+    WIDTH,
+    Array,
+    AttentionWeights,
+    fill_gpt2,
+    fill_llama,
+    gpt2,
+    llama,
+)
 from referent_probe.planted.heads import N_HEADS, N_LAYERS, SENTENCES, Functional, Head, features
 from referent_probe.randomness import generator
 
@@ -20,10 +31,6 @@ Architecture = Literal["plain", "grouped-query"]
 """GPT-2, with learned positions that are zero; or Llama, with two key-value heads and rotary positions, whose slow
 components alone are used."""
 
-Array = NDArray[np.float64]
-
-WIDTH, INNER, HEAD, ROTARY_HEAD, POSITIONS = 160, 64, 40, 64, 256
-ROTARY_BASE = 1e20
 _LENGTH = 8.0  # of every token's embedding
 _SMALL = {"answer": 0.1, "answer_prior": 0.1, "distraction": 0.1}  # so that they do not change the length
 _FASTEST = 12  # of the rotary pairs that are used: it turns by 1e-7 a position
@@ -65,19 +72,6 @@ class _Basis:
         return np.array([w for w, _ in found]).reshape(-1, WIDTH), np.array([b for _, b in found])
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Weights and biases of a block's attention, by head, channel and residual stream."""
-
-    q: Array
-    q_bias: Array
-    k: Array
-    k_bias: Array
-    v: Array
-    v_bias: Array
-    o: Array
-
-
 def build(rule_heads: Mapping[tuple[int, int], Head], words: Vocabulary, lengths: Lengths, kind: Architecture) -> Any:
     """A Hugging Face model with these heads.
 
@@ -97,8 +91,8 @@ def build(rule_heads: Mapping[tuple[int, int], Head], words: Vocabulary, lengths
     for token, functional in words.logits.items():
         unembed[token], _ = basis.row(functional, lengths[N_LAYERS, "quote"])
     with torch.no_grad():
-        network = (_gpt2 if kind == "plain" else _llama)(len(embeddings))
-        fill = _fill_gpt2 if kind == "plain" else _fill_llama
+        network = (gpt2 if kind == "plain" else llama)(len(embeddings))
+        fill = fill_gpt2 if kind == "plain" else fill_llama
         fill(network, blocks, _counting(basis, lengths, kind), embeddings, unembed)
     return network.eval().requires_grad_(False)
 
@@ -112,7 +106,7 @@ def _embedding(basis: _Basis, functional: Functional) -> Array:
     return along
 
 
-def _block(basis: _Basis, heads: Sequence[Head], lengths: Lengths, layer: int, kind: Architecture) -> _Block:
+def _block(basis: _Basis, heads: Sequence[Head], lengths: Lengths, layer: int, kind: Architecture) -> AttentionWeights:
     """Heads 0 and 1, and 2 and 3, have the same keys and values, each with queries and writes of its own."""
     size = HEAD if kind == "plain" else ROTARY_HEAD
     places = list(range(HEAD))
@@ -146,7 +140,7 @@ def _block(basis: _Basis, heads: Sequence[Head], lengths: Lengths, layer: int, k
                     value = head.values[value_index]
                     at = values.index((value, _kind(value, head)))
                     o[i, :, at] += basis.write[:, basis.index[feature]] * weight
-    return _Block(q, q_bias, k, k_bias, v, v_bias, o)
+    return AttentionWeights(q, q_bias, k, k_bias, v, v_bias, o)
 
 
 def _kind(functional: Functional, head: Head) -> str:
@@ -188,89 +182,6 @@ def _counting(basis: _Basis, lengths: Lengths, kind: Architecture) -> tuple[Arra
     for i, (row, b) in enumerate(rows):
         weights[i], biases[i] = row, b
     return weights, biases, out, bias
-
-
-def _gpt2(n_tokens: int) -> Any:
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    return GPT2LMHeadModel(
-        GPT2Config(
-            vocab_size=n_tokens, n_positions=POSITIONS, n_embd=WIDTH, n_layer=N_LAYERS, n_head=N_HEADS, n_inner=INNER,
-            activation_function="gelu", tie_word_embeddings=False, bos_token_id=0, eos_token_id=1, pad_token_id=1,
-        )
-    )  # fmt: skip
-
-
-def _llama(n_tokens: int) -> Any:
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=n_tokens, max_position_embeddings=POSITIONS, hidden_size=WIDTH, num_hidden_layers=N_LAYERS,
-            num_attention_heads=N_HEADS, num_key_value_heads=N_HEADS // 2, head_dim=ROTARY_HEAD,
-            intermediate_size=INNER, attention_bias=True, mlp_bias=True, tie_word_embeddings=False,
-            rope_parameters={"rope_type": "default", "rope_theta": ROTARY_BASE},
-            bos_token_id=0, eos_token_id=1, pad_token_id=1,
-        )
-    )  # fmt: skip
-
-
-def _set(parameter: Tensor, values: Array) -> None:
-    parameter.copy_(torch.as_tensor(values, dtype=parameter.dtype).reshape(parameter.shape))
-
-
-def _zero(network: Any) -> None:
-    for name, parameter in network.named_parameters():
-        parameter.fill_(1.0 if name.endswith(("ln_1.weight", "ln_2.weight", "ln_f.weight", "norm.weight")) else 0.0)
-    for name, parameter in network.named_parameters():
-        if "layernorm.weight" in name:
-            parameter.fill_(1.0)
-
-
-def _fill_gpt2(
-    network: Any, blocks: Sequence[_Block], counting: tuple[Array, ...], embeddings: Array, unembed: Array
-) -> None:
-    _zero(network)
-    _set(network.transformer.wte.weight, embeddings)
-    _set(network.lm_head.weight, unembed)
-    for block, weights in zip(network.transformer.h, blocks, strict=True):
-        attention = block.attn
-        flat = [part.reshape(-1, WIDTH) for part in (weights.q, weights.k, weights.v)]
-        _set(attention.c_attn.weight, np.concatenate(flat).T)
-        _set(
-            attention.c_attn.bias, np.concatenate([b.ravel() for b in (weights.q_bias, weights.k_bias, weights.v_bias)])
-        )
-        _set(attention.c_proj.weight, weights.o.transpose(0, 2, 1).reshape(-1, WIDTH))
-    inner, biases, out, bias = counting
-    mlp = network.transformer.h[0].mlp
-    _set(mlp.c_fc.weight, inner.T)
-    _set(mlp.c_fc.bias, biases)
-    _set(mlp.c_proj.weight, out.T)
-    _set(mlp.c_proj.bias, bias)
-
-
-def _fill_llama(
-    network: Any, blocks: Sequence[_Block], counting: tuple[Array, ...], embeddings: Array, unembed: Array
-) -> None:
-    _zero(network)
-    _set(network.model.embed_tokens.weight, embeddings)
-    _set(network.lm_head.weight, unembed)
-    for block, weights in zip(network.model.layers, blocks, strict=True):
-        attention = block.self_attn
-        _set(attention.q_proj.weight, weights.q.reshape(-1, WIDTH))
-        _set(attention.q_proj.bias, weights.q_bias.ravel())
-        _set(attention.k_proj.weight, weights.k[::2].reshape(-1, WIDTH))
-        _set(attention.k_proj.bias, weights.k_bias[::2].ravel())
-        _set(attention.v_proj.weight, weights.v[::2].reshape(-1, WIDTH))
-        _set(attention.v_proj.bias, weights.v_bias[::2].ravel())
-        _set(attention.o_proj.weight, weights.o.transpose(1, 0, 2).reshape(WIDTH, -1))
-    inner, biases, out, bias = counting
-    mlp = network.model.layers[0].mlp
-    _set(mlp.gate_proj.weight, inner)
-    _set(mlp.gate_proj.bias, biases)
-    mlp.up_proj.bias.fill_(1.0)
-    _set(mlp.down_proj.weight, out)
-    _set(mlp.down_proj.bias, bias)
 
 
 KINDS = ("any", "dot", "quote", "pronoun", "role", "first")

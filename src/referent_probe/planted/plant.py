@@ -13,6 +13,7 @@ import torch
 from referent_probe.analysis.contextuality import delta_c
 from referent_probe.errors import OptionError
 from referent_probe.models.tokens import encode
+from referent_probe.models.unpack import quiet_transformers
 from referent_probe.planted.grammar import OCCUPATIONS, PARTICIPANTS, PROMPTS, frames_toml, stimuli_tsv
 from referent_probe.planted.heads import N_LAYERS, heads_of
 from referent_probe.planted.network import KINDS, Architecture, build, measured_lengths
@@ -67,6 +68,7 @@ def plant(name: str, out: str | Path, architecture: Architecture | None = None) 
         >>> plant("repeater", "repeater")  # doctest: +SKIP
         PosixPath('repeater')
     """
+    quiet_transformers()
     folder = Path(out)
     if name not in RULES:
         raise OptionError(f"no planted model {name!r}; give one of {', '.join(NAMES)}")
