@@ -31,6 +31,7 @@ class AttentionWeights:
 
 
 def gpt2(n_tokens: int) -> Any:
+    """An empty GPT-2 with a vocabulary of `n_tokens`; its positions stay zero."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     return GPT2LMHeadModel(
@@ -42,6 +43,7 @@ def gpt2(n_tokens: int) -> Any:
 
 
 def llama(n_tokens: int) -> Any:
+    """An empty Llama with a vocabulary of `n_tokens`, two key-value heads and slow rotary positions."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     return LlamaForCausalLM(
@@ -59,20 +61,19 @@ def _set(parameter: Tensor, values: Array) -> None:
     parameter.copy_(torch.as_tensor(values, dtype=parameter.dtype).reshape(parameter.shape))
 
 
-def _zero(network: Any) -> None:
+def _begin(network: Any, embeddings: Array, unembed: Array) -> None:
+    """Everything zero but norms, embeddings and unembedding."""
     for name, parameter in network.named_parameters():
-        parameter.fill_(1.0 if name.endswith(("ln_1.weight", "ln_2.weight", "ln_f.weight", "norm.weight")) else 0.0)
-    for name, parameter in network.named_parameters():
-        if "layernorm.weight" in name:
-            parameter.fill_(1.0)
+        parameter.fill_(1.0 if name.endswith(("norm.weight", "ln_1.weight", "ln_2.weight", "ln_f.weight")) else 0.0)
+    _set(network.get_input_embeddings().weight, embeddings)
+    _set(network.get_output_embeddings().weight, unembed)
 
 
 def fill_gpt2(
     network: Any, blocks: Sequence[AttentionWeights], counting: tuple[Array, ...], embeddings: Array, unembed: Array
 ) -> None:
-    _zero(network)
-    _set(network.transformer.wte.weight, embeddings)
-    _set(network.lm_head.weight, unembed)
+    """Put weights into the network of `gpt2`; arguments as `network.build` makes them."""
+    _begin(network, embeddings, unembed)
     for block, weights in zip(network.transformer.h, blocks, strict=True):
         attention = block.attn
         flat = [part.reshape(-1, WIDTH) for part in (weights.q, weights.k, weights.v)]
@@ -92,9 +93,8 @@ def fill_gpt2(
 def fill_llama(
     network: Any, blocks: Sequence[AttentionWeights], counting: tuple[Array, ...], embeddings: Array, unembed: Array
 ) -> None:
-    _zero(network)
-    _set(network.model.embed_tokens.weight, embeddings)
-    _set(network.lm_head.weight, unembed)
+    """Put weights into the network of `llama`, whose heads 0 and 1, and 2 and 3, share keys and values."""
+    _begin(network, embeddings, unembed)
     for block, weights in zip(network.model.layers, blocks, strict=True):
         attention = block.self_attn
         _set(attention.q_proj.weight, weights.q.reshape(-1, WIDTH))
