@@ -129,7 +129,7 @@ def measure(
 
 
 def _state_size(model: "LoadedModel", pairs: Sequence[Pair], request: "Request", notify: Callable[[str], None]) -> None:
-    """Says what memory is needed, and refuses prompts that are too long, by the longest prompt."""
+    """Says what memory is needed; refuses prompts that are too long or have words that the tokenizer lacks."""
     from referent_probe.models.contexts import ROWS
     from referent_probe.models.memory import cache_bytes, pass_bytes, refuse_too_little
     from referent_probe.models.tokens import encode
@@ -141,8 +141,8 @@ def _state_size(model: "LoadedModel", pairs: Sequence[Pair], request: "Request",
         for template in pair.members
         for setting in request.settings
     ]
-    longest = max(prompts, key=lambda prompt: sum(len(message.text) for message in prompt.messages))
-    length = len(encode(longest, model.tokenizer, model.quirks).ids)
+    lengths = [len(encode(prompt, model.tokenizer, model.quirks).ids) for prompt in prompts]
+    length, longest = max(zip(lengths, prompts, strict=True), key=lambda one: one[0])
     if model.longest_prompt is not None and length > model.longest_prompt:
         raise PromptError(
             f"a prompt of {longest.template_id} has {length} tokens, and {model.source.name!r} is made for "

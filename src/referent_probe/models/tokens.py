@@ -54,7 +54,8 @@ def encode(prompt: Prompt, tokenizer: Any, quirks: Quirks = PLAIN) -> EncodedPro
         quirks: `LoadedModel.quirks`. What they put between the generation prompt and the prefill is `Span.FORMAT`.
 
     Raises:
-        PromptError: The tokenizer gives no offsets, the template changes the text, or a span has no token.
+        PromptError: The tokenizer gives no offsets or does not know a word, the template changes the text, or a span
+            has no token.
 
     Example:
         With a byte-level tokenizer " she" in the prime is one token, and
@@ -71,6 +72,7 @@ def encode(prompt: Prompt, tokenizer: Any, quirks: Quirks = PLAIN) -> EncodedPro
         text, add_special_tokens=tokenizer.chat_template is None, return_offsets_mapping=True, verbose=False
     )
     offsets = [(int(a), int(b)) for a, b in encoded["offset_mapping"]]
+    refuse_unknown(encoded["input_ids"], [text[a:b] for a, b in offsets], tokenizer)
     spans = _spans(offsets, segments)
     for span in {s.span for s in segments} - _FILLING:
         if span not in spans:
@@ -89,12 +91,13 @@ def answer_token(encoded: EncodedPrompt, answer: str, tokenizer: Any) -> int:
     """The one token that continues the prompt with `answer`.
 
     Raises:
-        PromptError: The tokenizer splits the answer, or joins it with the end of the prompt, so that the next
-            token's probability is not the answer's.
+        PromptError: The tokenizer does not know the answer, splits it, or joins it with the end of the prompt, so
+            that the next token's probability is not the answer's.
     """
     ids = tuple(tokenizer(encoded.text + answer, add_special_tokens=tokenizer.chat_template is None)["input_ids"])
     prompt = encoded.ids
     if len(ids) == len(prompt) + 1 and ids[:-1] == prompt:
+        refuse_unknown(ids[-1:], [answer], tokenizer)
         return int(ids[-1])
     tail = tokenizer.convert_ids_to_tokens(list(ids[max(0, len(prompt) - 1) :]))
     raise PromptError(
@@ -102,6 +105,31 @@ def answer_token(encoded: EncodedPrompt, answer: str, tokenizer: Any) -> int:
         f"be read as the answer; {'drop the space at the end of' if encoded.text.endswith(' ') else 'choose another'} "
         "prefill with --prompts"
     )
+
+
+def refuse_unknown(ids: Sequence[int], pieces: Sequence[str], tokenizer: Any) -> None:
+    """Refuse words that a vocabulary lacks: all of them would be one and the same token.
+
+    Args:
+        ids: Token ids of a text.
+        pieces: The text that each of them covers.
+        tokenizer: Theirs.
+
+    Raises:
+        PromptError: A token stands for an unknown word; the words are named.
+    """
+    unknown = tokenizer.unk_token_id
+    words = {
+        piece.strip(): None
+        for token, piece in zip(ids, pieces, strict=True)
+        if token == unknown and piece not in ("", tokenizer.unk_token)
+    }
+    if words:
+        shown = ", ".join(repr(word) for word in list(words)[:5])
+        raise PromptError(
+            f"the model's vocabulary lacks {shown}{' and more' if len(words) > 5 else ''}; give sentences (--stimuli) "
+            "and a wording (--prompts) in its vocabulary, like those that come in a planted model's folder"
+        )
 
 
 def refuse_prefix_options(options: Sequence[str]) -> None:
