@@ -6,24 +6,25 @@ import pytest
 import torch
 
 from referent_probe.errors import ModelError
-from referent_probe.models import memory, resume
+from referent_probe.models import memory, passes
+from referent_probe.models.interventions import Patch, Site
 from referent_probe.models.memory import available_bytes, is_out_of_memory, pass_bytes, refuse_too_little
 from referent_probe.models.record import record
-from referent_probe.models.resume import Patch, Site, patched_logits
+from referent_probe.models.resume import patched_logits
 
-PATCHES = [Patch(layer, Site.HEAD, (18, 19), head) for layer in range(4) for head in range(4)]
+PATCHES = [Patch(layer, Site.Z, (18, 19), head) for layer in range(4) for head in range(4)]
 
 
 def limit_rows(monkeypatch: pytest.MonkeyPatch, most: int, error: Exception) -> None:
     """Passes of more rows than `most` fail as on a device whose memory is full."""
-    real = resume._Pass.run
+    real = passes.Pass.run
 
     def run(self: Any, bridge: Any, tokens: Any) -> Any:
-        if len(self.patches) > most:
+        if len(self.rows) > most:
             raise error
         return real(self, bridge, tokens)
 
-    monkeypatch.setattr(resume._Pass, "run", run)
+    monkeypatch.setattr(passes.Pass, "run", run)
 
 
 @pytest.mark.parametrize(

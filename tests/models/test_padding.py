@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 import torch
 
+from referent_probe.models.interventions import Patch, Site
 from referent_probe.models.record import Recorded, record
-from referent_probe.models.resume import Patch, Site, patched_logits
+from referent_probe.models.resume import patched_logits
 
 LENGTH, DIFFERS, PAD = 20, 7, 5
 LAST = LENGTH - 1
@@ -45,7 +46,7 @@ def test_a_padded_prompt_is_patched_as_it_is_alone(tiny: Any, positions: tuple[i
     shifted = tuple(p - PAD for p in positions)
 
     def patches(at: tuple[int, ...]) -> list[Patch]:
-        heads = [Patch(layer, Site.HEAD, at, head) for layer in range(4) for head in range(4)]
+        heads = [Patch(layer, Site.Z, at, head) for layer in range(4) for head in range(4)]
         return heads + [Patch(layer, Site.RESIDUAL, at) for layer in range(4)]
 
     swapped = together.take([1, 0, 3, 2])
@@ -62,9 +63,9 @@ def test_members_may_be_taken_from_a_padded_run(tiny: Any) -> None:
     together, _, short = padded_and_alone(tiny)
     taken = together.take([2, 3])
     assert largest(taken.logits, short.logits) < CLOSE
-    patch = [Patch(1, Site.HEAD, (12, LAST), 2)]
+    patch = [Patch(1, Site.Z, (12, LAST), 2)]
     ours = patched_logits(tiny.bridge, taken, taken.take([1, 0]), patch, TOKENS).logits
-    alone = patched_logits(tiny.bridge, short, short.take([1, 0]), [Patch(1, Site.HEAD, (7, 14), 2)], TOKENS).logits
+    alone = patched_logits(tiny.bridge, short, short.take([1, 0]), [Patch(1, Site.Z, (7, 14), 2)], TOKENS).logits
     assert largest(ours, alone) < CLOSE
 
 

@@ -10,11 +10,12 @@ from referent_probe.mechanism.brute_force import full_patched_logits
 from referent_probe.mechanism.contrasts import build_contrasts
 from referent_probe.models import packaged
 from referent_probe.models.contexts import log_probabilities
+from referent_probe.models.interventions import Patch, Site
 from referent_probe.models.load import load_model
 from referent_probe.models.reading import read
 from referent_probe.models.record import record
 from referent_probe.models.registry import KNOWN
-from referent_probe.models.resume import Patch, Site, patched_logits
+from referent_probe.models.resume import patched_logits
 from referent_probe.randomness import generator
 from referent_probe.stimuli.templates import draw_pairs, load_stimuli
 
@@ -49,7 +50,7 @@ def test_patched_passes_equal_full_ones(model: Any) -> None:
         last, reached = contrast.length - 1, range(contrast.first_difference, contrast.length)
         for positions in ((last,), tuple(reached), (int(rng.choice(reached)),)):
             layers = rng.integers(model.n_layers, size=4).tolist()
-            patches = [Patch(i, Site.HEAD, positions, int(rng.integers(model.n_heads))) for i in layers[:2]]
+            patches = [Patch(i, Site.Z, positions, int(rng.integers(model.n_heads))) for i in layers[:2]]
             patches += [Patch(i, Site.RESIDUAL, positions) for i in layers[2:]]
             fast = patched_logits(model.bridge, run.take([0]), run.take([1]), patches, contrast.tokens).logits[0]
             for values, patch in zip(fast, patches, strict=True):

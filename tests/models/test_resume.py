@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from referent_probe.models import resume
+from referent_probe.models.interventions import Patch, Site
 from referent_probe.models.record import Recorded, record
-from referent_probe.models.resume import Patch, Site, patched_logits
+from referent_probe.models.resume import patched_logits
 
 LENGTH, DIFFERS, LAYERS, HEADS = 20, 7, 4, 4
 LAST = LENGTH - 1
@@ -39,7 +40,7 @@ def both_ways(tiny: Any, start: int = DIFFERS) -> tuple[Recorded, Recorded]:
 
 
 def hook_name(patch: Patch) -> str:
-    site = "attn.o.hook_in" if patch.site is Site.HEAD else "hook_in"
+    site = "attn.o.hook_in" if patch.site is Site.Z else "hook_in"
     return f"blocks.{patch.layer}.{site}"
 
 
@@ -82,7 +83,7 @@ def largest(a: Tensor, b: Tensor) -> float:
 
 
 def every_head(positions: tuple[int, ...]) -> list[Patch]:
-    return [Patch(layer, Site.HEAD, positions, head) for layer in range(LAYERS) for head in range(HEADS)]
+    return [Patch(layer, Site.Z, positions, head) for layer in range(LAYERS) for head in range(HEADS)]
 
 
 def every_residual(*positions: tuple[int, ...]) -> list[Patch]:
@@ -165,11 +166,11 @@ class TestPatchedLogits:
     def test_patches_of_both_sites_and_several_first_positions_share_a_pass(self, tiny: Any) -> None:
         base, source = both_ways(tiny)
         patches = [
-            Patch(2, Site.HEAD, (LAST,), 3),
+            Patch(2, Site.Z, (LAST,), 3),
             Patch(0, Site.RESIDUAL, (9,)),
-            Patch(3, Site.HEAD, (8, 9), 0),
+            Patch(3, Site.Z, (8, 9), 0),
             Patch(2, Site.RESIDUAL, (15, 16)),
-            Patch(2, Site.HEAD, (12,), 1),
+            Patch(2, Site.Z, (12,), 1),
         ]
         fast = patched_logits(tiny.bridge, base, source, patches, TOKENS).logits
         full = all_activations(tiny)
@@ -181,7 +182,7 @@ class TestPatchedLogits:
         base, source = both_ways(tiny, start)
         patches = [
             *every_residual((DIFFERS,), (start, DIFFERS, 11)),
-            *(Patch(layer, Site.HEAD, tuple(range(start, LENGTH)), layer) for layer in range(LAYERS)),
+            *(Patch(layer, Site.Z, tuple(range(start, LENGTH)), layer) for layer in range(LAYERS)),
         ]
         fast = patched_logits(tiny.bridge, base, source, patches, TOKENS).logits
         full = all_activations(tiny)
@@ -272,7 +273,7 @@ class TestCost:
     def test_blocks_below_the_first_patch_see_one_token(
         self, runs: Callable[..., int], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        patches = [Patch(2, Site.RESIDUAL, (17,)), Patch(3, Site.HEAD, (17, 18), 1)]
+        patches = [Patch(2, Site.RESIDUAL, (17,)), Patch(3, Site.Z, (17, 18), 1)]
         assert runs(patches) == 1 + 1 + 3 + 6
         monkeypatch.setattr(resume, "PACKED_TOKENS", 3)  # one row a pass
         assert runs(patches) == (1 + 1 + 3 + 3) + (1 + 1 + 1 + 3)
@@ -315,15 +316,15 @@ class TestRefused:
         [
             Patch(LAYERS, Site.RESIDUAL, (10,)),
             Patch(-1, Site.RESIDUAL, (10,)),
-            Patch(1, Site.HEAD, (10,), HEADS),
-            Patch(1, Site.HEAD, (10,), -1),
-            Patch(1, Site.HEAD, (10,)),
+            Patch(1, Site.Z, (10,), HEADS),
+            Patch(1, Site.Z, (10,), -1),
+            Patch(1, Site.Z, (10,)),
             Patch(1, Site.RESIDUAL, ()),
         ],
     )
     def test_a_place_that_the_model_lacks(self, tiny: Any, patch: Patch) -> None:
         base, source = both_ways(tiny)
-        with pytest.raises(ValueError, match="names no place"):
+        with pytest.raises(ValueError, match=r"is not there|head None|no position"):
             patched_logits(tiny.bridge, base, source, [Patch(2, Site.RESIDUAL, (11,)), patch], TOKENS)
 
 

@@ -22,9 +22,10 @@ from referent_probe.mechanism.attention import attribute
 from referent_probe.mechanism.brute_force import full_patched_logits
 from referent_probe.mechanism.contrasts import Contrast
 from referent_probe.mechanism.plan import Work, reached
+from referent_probe.models.interventions import Patch, Site
 from referent_probe.models.load import LoadedModel
 from referent_probe.models.record import Recorded, record
-from referent_probe.models.resume import Patch, Site, Sweep, patched_logits
+from referent_probe.models.resume import Sweep, patched_logits
 from referent_probe.randomness import generator
 from referent_probe.records import CONTRASTS, FLOW, HEADS, SELF_CHECKS
 from referent_probe.stimuli.primes import Span
@@ -92,7 +93,7 @@ def _sweep_heads(
 ) -> tuple[pd.DataFrame, Sweep]:
     slot = (contrast.length - 1,)
     cells = [(layer, head) for layer in range(model.n_layers) for head in range(model.n_heads)]
-    patches = [Patch(layer, Site.HEAD, slot, head) for layer, head in cells]
+    patches = [Patch(layer, Site.Z, slot, head) for layer, head in cells]
     # Both directions in one pass: each prompt is patched from the other.
     swept = patched_logits(model.bridge, run, run.take([_CM, _CF]), patches, contrast.tokens)
     log_odds = _log_odds(swept.logits)
@@ -155,7 +156,7 @@ def _self_check(
     for layer, head in work.head_checks:
         cell = heads[(heads["layer"] == layer) & (heads["head"] == head)].iloc[0]
         for sweep in ("denoise", "noise"):
-            add(sweep, Patch(layer, Site.HEAD, slot, head), str(Span.TARGET_SLOT), float(cell[sweep]))
+            add(sweep, Patch(layer, Site.Z, slot, head), str(Span.TARGET_SLOT), float(cell[sweep]))
     computed = flow[flow["reason"].isna()] if len(flow) else flow
     if len(computed) and work.flow_checks:
         rng = generator(work.seed, "flow cells", contrast.id)

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from referent_probe.errors import ModelError
+from referent_probe.models.interventions import Patch, Site
 from referent_probe.models.prefix import CacheLostError, empty_cache, prefix_cache, seen
 from referent_probe.models.record import record
-from referent_probe.models.resume import Patch, Site, patched_logits
+from referent_probe.models.resume import patched_logits
 
 # Largest difference that rounding explains, by dtype, in standard deviations of the logits. In half precisions the
 # shape of a batch alone moves logits by this much, so that there the checks find gross faults only.
@@ -145,7 +146,7 @@ def _through_the_cache(bridge: Any, ids: Tensor, full: Tensor) -> tuple[float, f
     last, n_layers, n_heads = ids.shape[1] - 1, int(bridge.cfg.n_layers), int(bridge.cfg.n_heads)
     token = int(full[0, -1].argmax())
     patches = [
-        Patch(layer, Site.HEAD, (last,), head)
+        Patch(layer, Site.Z, (last,), head)
         for layer in sorted({0, n_layers // 2, n_layers - 1})
         for head in range(n_heads)
     ]

@@ -1,13 +1,14 @@
 """Record an unpatched pass: everything that patched runs take from it."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from referent_probe.models.blocks import entering
+from referent_probe.models.interventions import Site
 from referent_probe.models.prefix import empty_cache, prefix_cache, seen
 
 
@@ -28,6 +29,8 @@ class Recorded:
         pattern: Per block, attention of the last position [batch, heads, T].
         final_residual: Residual stream after the last block, last position [batch, d_model].
         logits: Logits of the last position [batch, vocabulary].
+        more: What else was asked for, by site and block: attention's and the MLP's output [batch, n, d_model]; queries,
+            keys and values before positions are mixed in [batch, n, heads * d_head]; patterns [batch, heads, n, T].
     """
 
     ids: Tensor
@@ -41,16 +44,59 @@ class Recorded:
     pattern: tuple[Tensor, ...]
     final_residual: Tensor
     logits: Tensor
+    more: Mapping[Site, tuple[Tensor, ...]] = field(default_factory=dict)
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return len(self.residual)
+
+    @property
+    def heads(self) -> int:
+        """Number of query heads of a block."""
+        return int(self.pattern[0].shape[1])
+
+    @property
+    def key_value_heads(self) -> int:
+        """Number of key-value heads of a block."""
+        return int(self.keys[0].shape[1])
+
+    def heads_at(self, site: Site) -> int:
+        """Number of heads that an activation is cut into; 1 for one of the whole block."""
+        if not site.by_head:
+            return 1
+        return self.key_value_heads if site.by_key_value_head else self.heads
+
+    def activation(self, site: Site, layer: int, positions: Sequence[int], head: int | None = None) -> Tensor:
+        """One activation [batch, positions, size]: size is d_model, d_head, or T for a pattern.
+
+        Args:
+            site: Which; what was not recorded cannot be had.
+            layer: Block, from 0.
+            positions: Of tokens, at or after `start`.
+            head: Query head, or key-value head for keys and values; None for the whole block.
+
+        Raises:
+            ValueError: The site was not recorded.
+        """
+        at = [p - self.start for p in positions]
+        if site is Site.RESIDUAL:
+            return self.residual[layer][:, at]
+        found = (self.z,) if site is Site.Z else (self.more[site],) if site in self.more else ()
+        if not found:
+            raise ValueError(f"{site} was not recorded: give it in `sites`")
+        if site is Site.PATTERN:
+            assert head is not None
+            return found[0][layer][:, head, at]
+        if head is None:
+            return found[0][layer][:, at]
+        size = found[0][layer].shape[-1] // self.heads_at(site)
+        return found[0][layer][:, at, head * size : (head + 1) * size]
 
     @property
     def length(self) -> int:
         """Number of tokens T of each prompt."""
         return int(self.ids.shape[1])
-
-    def head_slice(self, head: int) -> slice:
-        """Where the output of a head lies along the last axis of `z`."""
-        size = self.z[0].shape[-1] // self.pattern[0].shape[1]
-        return slice(head * size, (head + 1) * size)
 
     def take(self, rows: Sequence[int]) -> "Recorded":
         """The same run with these members of the batch, in this order: [1, 0] swaps two prompts."""
@@ -72,10 +118,13 @@ class Recorded:
             pattern=of(self.pattern),
             final_residual=self.final_residual.index_select(0, chosen),
             logits=self.logits.index_select(0, chosen),
+            more={site: of(tensors) for site, tensors in self.more.items()},
         )
 
 
-def record(bridge: Any, ids: Tensor, start: int, padding: Sequence[int] | None = None) -> Recorded:
+def record(
+    bridge: Any, ids: Tensor, start: int, padding: Sequence[int] | None = None, sites: Collection[Site] = ()
+) -> Recorded:
     """Run prompts once and keep what patched runs need.
 
     Args:
@@ -84,6 +133,7 @@ def record(bridge: Any, ids: Tensor, start: int, padding: Sequence[int] | None =
         start: First position that may differ, 0 <= start < T; the tokens before it are computed once.
         padding: For prompts of unlike length: how many tokens at the left of each row are padding. They are masked,
             positions count from the first real token, and all rows are computed whole.
+        sites: What to keep beside the residual stream and the heads' outputs.
 
     Raises:
         ValueError: `start` is out of range, rows differ before it, or a row is all padding.
@@ -112,13 +162,19 @@ def record(bridge: Any, ids: Tensor, start: int, padding: Sequence[int] | None =
 
     residual: list[Tensor] = []
     visible: list[Tensor] = []
-    kept: dict[str, list[Tensor]] = {"z": [], "pattern": [], "final": []}
+    more = [site for site in Site if site in sites and site not in (Site.RESIDUAL, Site.Z)]
+    kept: dict[str, list[Tensor]] = {name: [] for name in ("z", "pattern", "final", *(f"all {s}" for s in more))}
 
     def enter(block: nn.Module, hidden: Tensor, named: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
         residual.append(hidden[:, start - begin :].clone())
         new = _visible(named.get("attention_mask"), length, start, hidden.device)
         visible.append(next((old for old in visible if torch.equal(old, new)), new))
         return hidden, named
+
+    def from_start(site: Site) -> Callable[[Tensor], Tensor]:
+        if site is Site.PATTERN:
+            return lambda t: t[:, :, start - begin :]
+        return lambda t: t.flatten(2)[:, start - begin :]
 
     def keep(name: str, cut: Callable[[Tensor], Tensor]) -> Callable[..., None]:
         return lambda tensor, hook: kept[name].append(cut(tensor).clone())
@@ -129,6 +185,7 @@ def record(bridge: Any, ids: Tensor, start: int, padding: Sequence[int] | None =
         for hook in (
             (f"blocks.{layer}.attn.o.hook_in", keep("z", lambda t: t.flatten(2)[:, start - begin :])),
             (f"blocks.{layer}.attn.hook_pattern", keep("pattern", lambda t: t[:, :, -1])),
+            *((site.hook_name(layer), keep(f"all {site}", from_start(site))) for site in more),
         )
     ]
     hooks.append((f"blocks.{len(blocks) - 1}.hook_out", keep("final", lambda t: t[:, -1])))
@@ -142,8 +199,9 @@ def record(bridge: Any, ids: Tensor, start: int, padding: Sequence[int] | None =
             logits_to_keep=1,
         )
     keys, values = seen(cache)
-    if not len(kept["z"]) == len(kept["pattern"]) == len(residual) == len(blocks):
-        raise RuntimeError(f"hooks on heads or attention patterns did not fire in all of {len(blocks)} blocks")
+    silent = [name for name, found in kept.items() if len(found) != len(blocks) and name != "final"]
+    if silent or len(residual) != len(blocks):
+        raise RuntimeError(f"hooks on {', '.join(silent) or 'blocks'} did not fire in all of {len(blocks)} blocks")
     return Recorded(
         ids=ids,
         start=start,
@@ -156,6 +214,7 @@ def record(bridge: Any, ids: Tensor, start: int, padding: Sequence[int] | None =
         pattern=tuple(kept["pattern"]),
         final_residual=kept["final"][0],
         logits=output.logits[:, -1],
+        more={site: tuple(kept[f"all {site}"]) for site in more},
     )
 
 
