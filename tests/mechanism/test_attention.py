@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from referent_probe.mechanism.attention import Attribution, attribute
+from referent_probe.models.interventions import Site
 from referent_probe.models.record import Recorded, record
 
 LENGTH, DIFFERS, LAYERS, HEADS = 20, 7, 4, 4
@@ -155,7 +156,7 @@ def runs() -> dict[str, tuple[Recorded, PlainParts]]:
 @pytest.fixture
 def run(tiny: Any, runs: dict[str, tuple[Recorded, PlainParts]]) -> Recorded:
     if tiny.family not in runs:
-        runs[tiny.family] = record(tiny.bridge, tiny.ids, DIFFERS), plain_pass(tiny)
+        runs[tiny.family] = record(tiny.bridge, tiny.ids, DIFFERS, sites=[Site.MLP_OUT]), plain_pass(tiny)
     return runs[tiny.family][0]
 
 
@@ -165,13 +166,14 @@ def parts(tiny: Any, run: Recorded, runs: dict[str, tuple[Recorded, PlainParts]]
 
 
 def attributed(tiny: Any, run: Recorded, source: int = DIFFERS) -> tuple[Attribution, Tensor, Tensor]:
-    result = attribute(tiny.bridge, run, source, TOKENS)
+    result = attribute(tiny.bridge, run, TOKENS)
     assert result.reason is None
     assert result.direct is not None
     assert result.from_source is not None
     shape = (2, LAYERS, HEADS)
-    assert result.attention.shape == result.direct.shape == result.from_source.shape == shape
-    return result, result.direct, result.from_source
+    assert result.direct.shape == shape
+    assert result.attention.shape == result.from_source.shape == (*shape, LENGTH)
+    return result, result.direct, result.from_source[..., source]
 
 
 def test_the_plain_parts_add_up(tiny: Any, parts: PlainParts) -> None:
@@ -195,6 +197,20 @@ def test_heads_and_all_the_rest_make_the_logit_difference(tiny: Any, run: Record
         rest = rest + (norm.bias.double() * unembedding(tiny)).sum()
     assert largest(direct.sum((1, 2)) + rest, parts.difference) < CLOSE
     assert float(direct.abs().max()) > 1e-3
+
+
+def test_all_parts_are_told_and_add_up(tiny: Any, run: Recorded, parts: PlainParts) -> None:
+    result, _, _ = attributed(tiny, run)
+    errors = result.largest_error()
+    assert set(errors) == {"parts", "sources"}
+    assert max(errors.values()) < CLOSE
+    assert largest(result.logit_difference, parts.difference) < CLOSE
+    _, norm = blocks_and_norm(tiny)
+    through = frozen(tiny, norm, parts.final, unembedding(tiny))
+    assert result.embedding is not None
+    assert result.mlps is not None
+    assert largest(result.embedding, through(parts.embedding)) < CLOSE
+    assert largest(result.mlps, torch.stack([through(mlp) for mlp in parts.mlp], dim=1)) < CLOSE
 
 
 def test_each_blocks_heads_make_what_its_attention_writes(tiny: Any, run: Recorded, parts: PlainParts) -> None:
@@ -229,7 +245,7 @@ def test_edges_from_all_sources_make_the_head(tiny: Any, run: Recorded) -> None:
 
 
 def test_attention_is_the_plain_models(tiny: Any, run: Recorded, parts: PlainParts) -> None:
-    shares = torch.stack([attribute(tiny.bridge, run, source, TOKENS).attention for source in range(LENGTH)], dim=-1)
+    shares = attribute(tiny.bridge, run, TOKENS).attention
     assert largest(shares, torch.stack(parts.patterns, dim=1)) < CLOSE
     assert bool(((shares >= 0) & (shares <= 1)).all())
     total = shares.sum(-1)
@@ -244,44 +260,44 @@ def test_a_source_outside_the_window_gives_nothing(tiny: Any, run: Recorded) -> 
     windows = {"phi3": [0, 1, 2, 3], "gemma2": [0, 2], "gemma3": [0, 2], "gpt-oss": [0, 2]}.get(tiny.family, [])
     for layer in range(LAYERS):
         reached = layer not in windows
-        assert bool((result.attention[:, layer] > 0).all()) == reached
+        assert bool((result.attention[:, layer, :, DIFFERS] > 0).all()) == reached
         assert bool((edge[:, layer] != 0).all()) == reached
 
 
 def test_swapping_the_tokens_turns_the_sign(tiny: Any, run: Recorded) -> None:
     _, direct, edge = attributed(tiny, run)
-    other = attribute(tiny.bridge, run, DIFFERS, (TOKENS[1], TOKENS[0]))
+    other = attribute(tiny.bridge, run, (TOKENS[1], TOKENS[0]))
     assert other.direct is not None
     assert other.from_source is not None
     assert largest(direct, -other.direct) < 1e-12
-    assert largest(edge, -other.from_source) < 1e-12
+    assert largest(edge, -other.from_source[..., DIFFERS]) < 1e-12
 
 
 def test_members_of_a_batch_do_not_mix(tiny: Any, run: Recorded) -> None:
     _, direct, edge = attributed(tiny, run)
-    swapped = attribute(tiny.bridge, run.take([1, 0]), DIFFERS, TOKENS)
+    swapped = attribute(tiny.bridge, run.take([1, 0]), TOKENS)
     assert swapped.direct is not None
     assert swapped.from_source is not None
     assert largest(swapped.direct.flip(0), direct) < CLOSE
-    assert largest(swapped.from_source.flip(0), edge) < CLOSE
-    assert largest(swapped.attention.flip(0), attribute(tiny.bridge, run, DIFFERS, TOKENS).attention) < CLOSE
+    assert largest(swapped.from_source.flip(0)[..., DIFFERS], edge) < CLOSE
+    assert largest(swapped.attention.flip(0), attribute(tiny.bridge, run, TOKENS).attention) < CLOSE
 
 
 def test_it_does_not_depend_on_where_recording_starts(tiny: Any, run: Recorded) -> None:
     _, direct, edge = attributed(tiny, run)
-    _, direct_0, edge_0 = attributed(tiny, record(tiny.bridge, tiny.ids, 0))
+    _, direct_0, edge_0 = attributed(tiny, record(tiny.bridge, tiny.ids, 0, sites=[Site.MLP_OUT]))
     assert largest(direct, direct_0) < CLOSE
     assert largest(edge, edge_0) < CLOSE
 
 
 def test_a_head_that_attends_to_the_source_alone(tiny_model: Callable[[str], Any]) -> None:
     tiny = tiny_model("llama")
-    run = record(tiny.bridge, tiny.ids[:1, :1], 0)  # a prompt of one token
-    result = attribute(tiny.bridge, run, 0, TOKENS)
+    run = record(tiny.bridge, tiny.ids[:1, :1], 0, sites=[Site.MLP_OUT])  # a prompt of one token
+    result = attribute(tiny.bridge, run, TOKENS)
     assert result.direct is not None
     assert result.from_source is not None
     assert bool((result.attention == 1).all())
-    assert largest(result.direct, result.from_source) < 1e-7
+    assert largest(result.direct, result.from_source[..., 0]) < 1e-7
 
 
 @pytest.mark.parametrize("where", ["ln_final", "ln1_post"])
@@ -290,12 +306,12 @@ def test_a_norm_of_an_unknown_kind_is_not_misread(where: str, build_tiny: Callab
     norm = tiny.bridge.ln_final if where == "ln_final" else tiny.bridge.blocks[1].ln1_post
     forward = norm.original_component.forward
     norm.__dict__["forward"] = lambda x: forward(x).tanh()
-    result = attribute(tiny.bridge, record(tiny.bridge, tiny.ids, DIFFERS), DIFFERS, TOKENS)
+    result = attribute(tiny.bridge, record(tiny.bridge, tiny.ids, DIFFERS, sites=[Site.MLP_OUT]), TOKENS)
     assert result.direct is None
     assert result.from_source is None
     assert result.reason is not None
     assert "neither RMSNorm nor LayerNorm" in result.reason
-    assert result.attention.shape == (2, 2, HEADS)
+    assert result.attention.shape == (2, 2, HEADS, LENGTH)
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "gpt2", "gpt-neox"])
@@ -304,11 +320,11 @@ def test_transformer_lens_says_the_same(family: str, build_tiny: Callable[..., A
     from transformer_lens.tools.analysis.direct_logit_attribution import direct_logit_attribution
 
     tiny, folded = build_tiny(family), build_tiny(family)
-    run = record(tiny.bridge, tiny.ids, DIFFERS)
+    run = record(tiny.bridge, tiny.ids, DIFFERS, sites=[Site.MLP_OUT])
     # Folded value biases would move a part of each head to the output bias, which is nobody's.
     folded.bridge.enable_compatibility_mode(disable_warnings=True, fold_value_biases=False)
     theirs = direct_logit_attribution(folded.bridge, tiny.ids[:1], TOKENS[0], TOKENS[1], unit="head", pos=-1)
-    ours = attribute(tiny.bridge, run, DIFFERS, TOKENS).direct
+    ours = attribute(tiny.bridge, run, TOKENS).direct
     assert ours is not None
     by_label = dict(zip(theirs.labels, theirs.attribution.flatten().tolist(), strict=True))
     for layer in range(LAYERS):
@@ -349,7 +365,7 @@ def test_models_that_scale_logits_or_blocks_get_a_reason_instead_of_wrong_number
     bridge = TransformerBridge.boot_transformers(str(tmp_path), hf_model=model, tokenizer=tokenizer, device="cpu")
     ids = torch.randint(5, 300, (2, LENGTH))
     with torch.no_grad():
-        result = attribute(bridge, record(bridge, ids, 0), DIFFERS, TOKENS)
+        result = attribute(bridge, record(bridge, ids, 0, sites=[Site.MLP_OUT]), TOKENS)
     assert result.direct is None
     assert reason in str(result.reason)
 
@@ -359,9 +375,9 @@ def test_behind_a_gate_a_source_gets_no_share_but_the_head_does(build_tiny: Call
     tiny = build_tiny("llama", layers=2)
     for block in tiny.bridge.blocks:
         block.attn.o.register_forward_pre_hook(lambda module, args: (args[0] * 0.5, *args[1:]))
-    run = record(tiny.bridge, tiny.ids, DIFFERS)
+    run = record(tiny.bridge, tiny.ids, DIFFERS, sites=[Site.MLP_OUT])
     gated = Recorded(**{**run.__dict__, "z": tuple(z * 0.5 for z in run.z)})
-    result = attribute(tiny.bridge, gated, DIFFERS, TOKENS)
+    result = attribute(tiny.bridge, gated, TOKENS)
     assert result.direct is not None
     assert result.from_source is None
     assert "gate" in str(result.reason)

@@ -88,6 +88,7 @@ def summarise(
                 str(sweep): {"max_abs_diff": float(part["abs_diff"].max()), "n_cells": len(part)}
                 for sweep, part in checks.groupby("sweep")
             },
+            "attribution_identities": _identities(measured),
         },
         "cost": {
             "forward_equivalents_target_slot": float((used["token_blocks"] / full_pass).mean()),
@@ -100,6 +101,18 @@ def summarise(
         "p_other": {**_interval(other), "max": float(p_other.max()), "n_prompts": len(p_other)},
     }
     return summary, {"head_effects": heads, "flow_effects": flow}
+
+
+def _identities(measured: pd.DataFrame) -> dict[str, Any]:
+    """How far direct logit attribution is from adding up, at most; null where a model has none."""
+    largest = {
+        name: _number(float(measured[column].max())) if column in measured else None
+        for name, column in (
+            ("heads_and_rest_to_logit_difference", "attribution_error_parts"),
+            ("sources_to_heads", "attribution_error_sources"),
+        )
+    }
+    return {**largest, "unit": "logits"}
 
 
 def _interval(interval: Interval) -> dict[str, Any]:

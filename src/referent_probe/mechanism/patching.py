@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from referent_probe.measurement.choice import Choice, next_token_choice
-from referent_probe.mechanism.attention import attribute
+from referent_probe.mechanism.attention import Attribution, attribute
 from referent_probe.mechanism.brute_force import full_patched_logits
 from referent_probe.mechanism.contrasts import Contrast
 from referent_probe.mechanism.plan import Work, reached
@@ -56,12 +56,13 @@ def patch_contrast(model: LoadedModel, work: Work) -> Patched:
         return Patched({"contrasts": _contrast_table(contrast, None, 0), **empty}, {})
     began = time.perf_counter()
     ids = torch.tensor([contrast.feminine.ids, contrast.masculine.ids], device=model.device)
-    run = record(model.bridge, ids, contrast.first_difference)
+    run = record(model.bridge, ids, contrast.first_difference, sites=[Site.MLP_OUT])
     choices = [
         next_token_choice(run.logits[row].double().cpu().numpy(), *contrast.tokens, contrast.they) for row in (_CF, _CM)
     ]
     recorded = time.perf_counter()
-    heads, slot = _sweep_heads(model, contrast, run, choices)
+    given = attribute(model.bridge, run, contrast.tokens)
+    heads, slot = _sweep_heads(model, contrast, run, choices, given)
     swept = time.perf_counter()
     flow, halvings = pd.DataFrame(columns=[c.name for c in FLOW]), 0
     if work.flow:
@@ -75,6 +76,7 @@ def patch_contrast(model: LoadedModel, work: Work) -> Patched:
         "seconds_flow": flowed - swept,
         "seconds_checks": time.perf_counter() - flowed,
         "halvings": slot.halvings + halvings,
+        **{f"attribution_error_{name}": error for name, error in given.largest_error().items()},
     }
     tables = {
         "contrasts": _contrast_table(contrast, choices, slot.token_blocks),
@@ -89,24 +91,23 @@ _LATER_SCHEMAS = (("heads", HEADS), ("flow", FLOW), ("self_checks", SELF_CHECKS)
 
 
 def _sweep_heads(
-    model: LoadedModel, contrast: Contrast, run: Recorded, choices: Sequence[Choice]
+    model: LoadedModel, contrast: Contrast, run: Recorded, choices: Sequence[Choice], given: Attribution
 ) -> tuple[pd.DataFrame, Sweep]:
-    slot = (contrast.length - 1,)
+    slot, prime = (contrast.length - 1,), contrast.first_difference
     cells = [(layer, head) for layer in range(model.n_layers) for head in range(model.n_heads)]
     patches = [Patch(layer, Site.Z, slot, head) for layer, head in cells]
     # Both directions in one pass: each prompt is patched from the other.
     swept = patched_logits(model.bridge, run, run.take([_CM, _CF]), patches, contrast.tokens)
     log_odds = _log_odds(swept.logits)
-    given = attribute(model.bridge, run, contrast.first_difference, contrast.tokens)
     table = pd.DataFrame(cells, columns=["layer", "head"])
     for i, (name, value) in enumerate(zip(("contrast", "pair", "occupation"), _keys(contrast), strict=True)):
         table.insert(i, name, value)
     table["denoise"] = log_odds[_CM] - choices[_CM].log_odds
     table["noise"] = choices[_CF].log_odds - log_odds[_CF]
     for name, values in (
-        ("attention_to_prime", given.attention),
+        ("attention_to_prime", given.attention[..., prime]),
         ("direct_logit_attribution", given.direct),
-        ("prime_attribution", given.from_source),
+        ("prime_attribution", None if given.from_source is None else given.from_source[..., prime]),
     ):
         for row, setting in ((_CF, "cf"), (_CM, "cm")):
             table[f"{name}_{setting}"] = np.nan if values is None else values[row].flatten().cpu().numpy()
