@@ -83,6 +83,34 @@ FLOW = (
     Column("reason", "text", "why the effect is 0 without being computed; null where it was computed"),
 )
 
+INTERVENTIONS = (
+    *_OF_CONTRAST,
+    Column("kind", "text", "patch, knockout, ablation or circuit"),
+    Column("what", "text", "site that is patched, or kind of knockout or ablation"),
+    Column("layer", "whole", "first block, from 0"),
+    Column("last_layer", "whole", "last block, from 0"),
+    Column("head", "whole", "head, from 0 (key-value head for k and v); -1 for whole blocks or several heads"),
+    Column("where", "text", "span, position or all: where in the prompt"),
+    Column("label", "text", "what is cut, or which heads"),
+    *_both("log_odds", "feminine over masculine option after the intervention, logits; NaN where not computed"),
+    Column("reason", "text", "why nothing was computed, so that the log-odds are the run's own; null where it was"),
+)
+
+ATTRIBUTIONS = (
+    *_OF_CONTRAST,
+    Column("layer", "whole", "block, from 0"),
+    Column("head", "whole", "query head, from 0"),
+    Column("span", "text", "span whose tokens are attended to from the target slot"),
+    *_both("attention", "attention to all of the span's tokens, 0 to 1"),
+    *_both("attribution", "part of the head's direct logit attribution that comes from the span, logits"),
+)
+
+PARTS = (
+    *_OF_CONTRAST,
+    Column("part", "text", "embedding, heads, mlps, biases or constant; all: their sum; logit_difference: the run's"),
+    *_both("value", "share in the logit difference at the target slot, logits"),
+)
+
 SELF_CHECKS = (
     Column("contrast", "text", "id of the contrast"),
     Column("sweep", "text", "denoise, noise or flow"),
@@ -180,6 +208,9 @@ SCHEMAS = {
     "contrasts": CONTRASTS,
     "heads": HEADS,
     "flow": FLOW,
+    "interventions": INTERVENTIONS,
+    "attributions": ATTRIBUTIONS,
+    "parts": PARTS,
     "self_checks": SELF_CHECKS,
     "choices": CHOICES,
     "answers": ANSWERS,
@@ -190,8 +221,9 @@ SCHEMAS = {
 }
 
 PATCHING = ("contrasts", "heads", "flow", "self_checks")
+INTERVENING = ("contrasts", "interventions", "attributions", "parts", "self_checks")
 MEASUREMENT = ("choices", "answers", "joint", "sentences", "draws", "comprehension")
-"""The tables of the two kinds of run."""
+"""The tables of the three kinds of run."""
 
 
 def conform(name: str, table: pd.DataFrame) -> pd.DataFrame:

@@ -48,6 +48,17 @@ class Attribution:
     constant: Tensor | None = None
     reason: str | None = None
 
+    def parts(self) -> dict[str, Tensor]:
+        """What makes up the logit difference, by kind [batch], logits; empty where there is no attribution."""
+        found = {
+            "embedding": self.embedding,
+            "heads": None if self.direct is None else self.direct.sum((1, 2)),
+            "mlps": None if self.mlps is None else self.mlps.sum(1),
+            "biases": None if self.biases is None else self.biases.sum(1),
+            "constant": self.constant,
+        }
+        return {name: part for name, part in found.items() if part is not None}
+
     def largest_error(self) -> dict[str, float]:
         """How far the identities are off: sources against heads, and all parts against the logit difference; logits.
 
@@ -55,9 +66,8 @@ class Attribution:
         """
         if self.direct is None:
             return {}
-        assert not (self.embedding is None or self.mlps is None or self.biases is None or self.constant is None)
-        parts = self.direct.sum((1, 2)) + self.embedding + self.mlps.sum(1) + self.biases.sum(1) + self.constant
-        errors = {"parts": float((parts - self.logit_difference).abs().max())}
+        total = torch.stack(list(self.parts().values())).sum(0)
+        errors = {"parts": float((total - self.logit_difference).abs().max())}
         if self.from_source is not None:
             errors["sources"] = float((self.from_source.sum(-1) - self.direct).abs().max())
         return errors

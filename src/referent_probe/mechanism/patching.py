@@ -5,8 +5,6 @@ noising patches the other way round (is it necessary?). Both effects have the si
 activation carries it (Zhang and Nanda, arXiv 2309.16042; Heimersheim and Nanda, arXiv 2404.15255).
 """
 
-import hashlib
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from referent_probe.measurement.choice import Choice, next_token_choice
 from referent_probe.mechanism.attention import Attribution, attribute
 from referent_probe.mechanism.brute_force import full_patched_logits
+from referent_probe.mechanism.cells import CF, CM, keys, log_odds
+from referent_probe.mechanism.contrast_table import contrast_table
 from referent_probe.mechanism.contrasts import Contrast
 from referent_probe.mechanism.plan import Work, reached
 from referent_probe.models.interventions import Patch, Site
@@ -27,12 +26,10 @@ from referent_probe.models.load import LoadedModel
 from referent_probe.models.record import Recorded, record
 from referent_probe.models.resume import Sweep, patched_logits
 from referent_probe.randomness import generator
-from referent_probe.records import CONTRASTS, FLOW, HEADS, SELF_CHECKS
+from referent_probe.records import FLOW, HEADS, SELF_CHECKS
 from referent_probe.stimuli.primes import Span
 
 BEFORE_THE_PRIME = "before the first difference, so that causality leaves nothing to patch"
-
-_CF, _CM = 0, 1  # rows of the batch
 
 
 @dataclass(frozen=True)
@@ -53,12 +50,12 @@ def patch_contrast(model: LoadedModel, work: Work) -> Patched:
     contrast = work.contrast
     if contrast.left_out is not None:
         empty = {name: pd.DataFrame(columns=[c.name for c in schema]) for name, schema in _LATER_SCHEMAS}
-        return Patched({"contrasts": _contrast_table(contrast, None, 0), **empty}, {})
+        return Patched({"contrasts": contrast_table(contrast, None, 0), **empty}, {})
     began = time.perf_counter()
     ids = torch.tensor([contrast.feminine.ids, contrast.masculine.ids], device=model.device)
     run = record(model.bridge, ids, contrast.first_difference, sites=[Site.MLP_OUT])
     choices = [
-        next_token_choice(run.logits[row].double().cpu().numpy(), *contrast.tokens, contrast.they) for row in (_CF, _CM)
+        next_token_choice(run.logits[row].double().cpu().numpy(), *contrast.tokens, contrast.they) for row in (CF, CM)
     ]
     recorded = time.perf_counter()
     given = attribute(model.bridge, run, contrast.tokens)
@@ -79,7 +76,7 @@ def patch_contrast(model: LoadedModel, work: Work) -> Patched:
         **{f"attribution_error_{name}": error for name, error in given.largest_error().items()},
     }
     tables = {
-        "contrasts": _contrast_table(contrast, choices, slot.token_blocks),
+        "contrasts": contrast_table(contrast, choices, slot.token_blocks),
         "heads": heads,
         "flow": flow,
         "self_checks": checks,
@@ -97,19 +94,19 @@ def _sweep_heads(
     cells = [(layer, head) for layer in range(model.n_layers) for head in range(model.n_heads)]
     patches = [Patch(layer, Site.Z, slot, head) for layer, head in cells]
     # Both directions in one pass: each prompt is patched from the other.
-    swept = patched_logits(model.bridge, run, run.take([_CM, _CF]), patches, contrast.tokens)
-    log_odds = _log_odds(swept.logits)
+    swept = patched_logits(model.bridge, run, run.take([CM, CF]), patches, contrast.tokens)
+    odds = log_odds(swept.logits)
     table = pd.DataFrame(cells, columns=["layer", "head"])
-    for i, (name, value) in enumerate(zip(("contrast", "pair", "occupation"), _keys(contrast), strict=True)):
+    for i, (name, value) in enumerate(keys(contrast).items()):
         table.insert(i, name, value)
-    table["denoise"] = log_odds[_CM] - choices[_CM].log_odds
-    table["noise"] = choices[_CF].log_odds - log_odds[_CF]
+    table["denoise"] = odds[CM] - choices[CM].log_odds
+    table["noise"] = choices[CF].log_odds - odds[CF]
     for name, values in (
         ("attention_to_prime", given.attention[..., prime]),
         ("direct_logit_attribution", given.direct),
         ("prime_attribution", None if given.from_source is None else given.from_source[..., prime]),
     ):
-        for row, setting in ((_CF, "cf"), (_CM, "cm")):
+        for row, setting in ((CF, "cf"), (CM, "cm")):
             table[f"{name}_{setting}"] = np.nan if values is None else values[row].flatten().cpu().numpy()
     return table, swept
 
@@ -117,7 +114,7 @@ def _sweep_heads(
 def _sweep_flow(
     model: LoadedModel, contrast: Contrast, run: Recorded, choices: Sequence[Choice]
 ) -> tuple[pd.DataFrame, int]:
-    base, source = run.take([_CM]), run.take([_CF])
+    base, source = run.take([CM]), run.take([CF])
     tables, halvings = [], 0
     for span in dict.fromkeys(contrast.feminine.spans):
         positions, later = contrast.feminine.positions(span), reached(contrast, span)
@@ -127,12 +124,12 @@ def _sweep_flow(
             patches = [Patch(layer, Site.RESIDUAL, later) for layer in range(model.n_layers)]
             swept = patched_logits(model.bridge, base, source, patches, contrast.tokens)
             halvings += swept.halvings
-            table["effect"], table["reason"] = _log_odds(swept.logits)[0] - choices[_CM].log_odds, None
+            table["effect"], table["reason"] = log_odds(swept.logits)[0] - choices[CM].log_odds, None
         else:
             table["effect"], table["reason"] = 0.0, BEFORE_THE_PRIME
         tables.append(table)
     flow = pd.concat(tables, ignore_index=True)
-    for i, (name, value) in enumerate(zip(("contrast", "pair", "occupation"), _keys(contrast), strict=True)):
+    for i, (name, value) in enumerate(keys(contrast).items()):
         flow.insert(i, name, value)
     return flow, halvings
 
@@ -144,9 +141,9 @@ def _self_check(
     rows: list[dict[str, object]] = []
 
     def add(sweep: str, patch: Patch, span: str, fast: float) -> None:
-        base, source = (_CF, _CM) if sweep == "noise" else (_CM, _CF)
+        base, source = (CF, CM) if sweep == "noise" else (CM, CF)
         logits = full_patched_logits(model.bridge, ids[base], ids[source], patch)
-        moved = float(_log_odds(logits[list(contrast.tokens)])) - choices[base].log_odds
+        moved = float(log_odds(logits[list(contrast.tokens)])) - choices[base].log_odds
         slow = -moved if sweep == "noise" else moved
         head = -1 if patch.head is None else patch.head
         rows.append(
@@ -167,45 +164,3 @@ def _self_check(
             patch = Patch(int(cell["layer"]), Site.RESIDUAL, positions)
             add("flow", patch, str(cell["span"]), float(cell["effect"]))
     return pd.DataFrame(rows, columns=[c.name for c in SELF_CHECKS])
-
-
-def _contrast_table(contrast: Contrast, choices: Sequence[Choice] | None, token_blocks: int) -> pd.DataFrame:
-    key, pair, occupation = _keys(contrast)
-    row: dict[str, object] = {column.name: np.nan for column in CONTRASTS if column.kind == "number"}
-    row |= {
-        "contrast": key,
-        "pair": pair,
-        "occupation": occupation,
-        "template": contrast.template.id,
-        "case": str(contrast.template.case),
-        "antecedent": str(contrast.template.antecedent),
-        "option_order": str(contrast.order),
-        "tokens": contrast.length,
-        "first_difference": contrast.first_difference,
-        "ids_cf": _hash_ids(contrast.feminine.ids),
-        "ids_cm": _hash_ids(contrast.masculine.ids),
-        "token_blocks": token_blocks,
-        "left_out": contrast.left_out,
-    }
-    if choices is not None:
-        row["total_effect"] = choices[_CF].log_odds - choices[_CM].log_odds
-        for setting, choice in zip(("cf", "cm"), choices, strict=True):
-            for name in ("log_odds", "p_feminine", "p_masculine", "p_they", "p_other"):
-                value = getattr(choice, name)
-                row[f"{name}_{setting}"] = np.nan if value is None else value
-    return pd.DataFrame([row])
-
-
-def _keys(contrast: Contrast) -> tuple[str, str, str]:
-    return contrast.id, contrast.pair, contrast.template.occupation
-
-
-def _hash_ids(ids: Sequence[int]) -> str:
-    return hashlib.sha256(json.dumps(list(ids)).encode()).hexdigest()
-
-
-def _log_odds(logits: Tensor) -> NDArray[np.float64]:
-    """Feminine minus masculine logit, from logits whose last axis holds the two."""
-    values: NDArray[np.float64] = logits.double().cpu().numpy()
-    difference: NDArray[np.float64] = values[..., 0] - values[..., 1]
-    return difference

@@ -75,7 +75,7 @@ def direct_logits(
     linear = getattr(unembed, "original_component", unembed)
     chosen = torch.as_tensor(list(tokens), device=streams.device)
     normed = bridge.ln_final(streams)
-    logits = normed @ linear.weight[chosen].T
+    logits: Tensor = normed @ linear.weight[chosen].T
     if linear.bias is not None:
         logits = logits + linear.bias[chosen]
     cap = getattr(bridge.original_model.config.get_text_config(), "final_logit_softcapping", None)

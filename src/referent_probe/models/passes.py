@@ -27,6 +27,14 @@ class _Stop(Exception):
     """What is wanted has been read; the blocks above need not be computed."""
 
 
+def joining(rows: Sequence[Sequence[Intervention]], width: int, blocks: int) -> tuple[list[int], int]:
+    """How many rows take part in each block, and the tokens times blocks of the pass."""
+    begins = [min(one.layer for one in row) for row in rows]
+    joined = [sum(begin <= layer for begin in begins) for layer in range(blocks)]
+    # Blocks below the first patch see one token that nobody reads: cheaper than taking them out.
+    return joined, sum(max(1, count * width) for count in joined)
+
+
 class Pass:
     """One pass over rows that join it block by block, each at the block of its first intervention.
 
@@ -45,10 +53,7 @@ class Pass:
         self.width = base.length - first
         self.batch = int(base.ids.shape[0])
         self.beside = self.width > WIDEST_PACKED
-        begins = [min(one.layer for one in row) for row in rows]
-        self.joined = [sum(begin <= layer for begin in begins) for layer in range(base.blocks)]
-        # Blocks below the first patch see one token that nobody reads: cheaper than taking them out.
-        self.token_blocks = sum(max(1, joined * self.width) for joined in self.joined)
+        self.joined, self.token_blocks = joining(rows, self.width, base.blocks)
         self._masks: dict[int, Tensor] = {}
 
     def bytes(self, network: Any) -> int:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from referent_probe.models.interventions import Cut, Intervention, Patch, Row, Site, check_place, interventions_of
 from referent_probe.models.memory import is_out_of_memory, refuse_too_little
-from referent_probe.models.passes import Pass
+from referent_probe.models.passes import Pass, joining
 from referent_probe.models.record import Recorded
 
 # Tokens of one member of the batch that a pass takes at most: more cost memory and win no speed.
@@ -66,8 +66,8 @@ def patched_logits(
     """
     checked = _checked(base, source, rows)
     first = min(one.first for row in checked for one in row)
-    left = sorted(range(len(checked)), key=lambda i: min(one.layer for one in checked[i]))
-    rows_a_pass = max(1, PACKED_TOKENS // (base.length - first))
+    left = _in_order(checked)
+    rows_a_pass = rows_of_a_pass(base.length - first)
     logits: dict[int, Tensor] = {}
     token_blocks = halvings = 0
     while left:
@@ -91,6 +91,28 @@ def patched_logits(
     return Sweep(torch.stack([logits[i] for i in range(len(checked))], dim=1), token_blocks, halvings)
 
 
+def rows_of_a_pass(width: int) -> int:
+    """How many rows of so many tokens share a pass."""
+    return max(1, PACKED_TOKENS // width)
+
+
+def planned_token_blocks(rows: Sequence[Sequence[Intervention]], width: int, blocks: int) -> int:
+    """Tokens times blocks that `patched_logits` will compute for rows that begin `width` tokens before the end.
+
+    Example:
+        >>> planned_token_blocks([(Patch(2, Site.Z, (9,), 0),), (Patch(3, Site.Z, (9,), 0),)], width=1, blocks=4)
+        5
+    """
+    order, step = _in_order(rows), rows_of_a_pass(width)
+    chosen = ([rows[i] for i in order[begin : begin + step]] for begin in range(0, len(order), step))
+    return sum(joining(some, width, blocks)[1] for some in chosen)
+
+
+def _in_order(rows: Sequence[Sequence[Intervention]]) -> list[int]:
+    """Rows by the block at which they begin."""
+    return sorted(range(len(rows)), key=lambda i: min(one.layer for one in rows[i]))
+
+
 def block_activations(
     bridge: Any, base: Recorded, layer: int, residuals: Tensor, first: int, sites: Sequence[Site]
 ) -> dict[Site, Tensor]:
@@ -112,7 +134,7 @@ def block_activations(
     """
     positions = tuple(range(first, base.length))
     rows = [(Patch(layer, Site.RESIDUAL, positions, value=stream),) for stream in residuals]
-    step = max(1, PACKED_TOKENS // (base.length - first))
+    step = rows_of_a_pass(base.length - first)
     parts = [Pass(base, None, rows[i : i + step], first).read(bridge, layer, sites) for i in range(0, len(rows), step)]
     return {site: torch.cat([part[site] for part in parts], dim=1) for site in sites}
 
