@@ -98,13 +98,22 @@ def test_itself_through_any_path_changes_nothing(tiny: Any, run: tuple[Recorded,
 
 @pytest.mark.parametrize("through", INPUTS)
 @pytest.mark.parametrize("positions", [(LAST,), (DIFFERS, 8, 12)])
+@pytest.mark.parametrize("at_target_slot", [True, False])
 def test_head_to_head(
-    tiny: Any, run: tuple[Recorded, dict[str, Tensor]], through: str, positions: tuple[int, ...]
+    tiny: Any, run: tuple[Recorded, dict[str, Tensor]], through: str, positions: tuple[int, ...], at_target_slot: bool
 ) -> None:
     recorded, kept = run
     at, (layer, head) = list(positions), (3, 1)
     fast = path_logits(
-        tiny.bridge, recorded, recorded.take([1, 0]), SENDERS, (layer, head), through, positions, TOKENS
+        tiny.bridge,
+        recorded,
+        recorded.take([1, 0]),
+        SENDERS,
+        (layer, head),
+        through,
+        positions,
+        TOKENS,
+        at_target_slot=at_target_slot,
     ).logits
     name = f"blocks.{layer}.{INPUTS[through]}"
     heads = kept[name].shape[2]
@@ -122,7 +131,8 @@ def test_head_to_head(
 
         def keep_the_others(z: Tensor, hook: Any) -> Tensor:
             changed = kept[f"blocks.{layer}.attn.o.hook_in"].reshape(2, LENGTH, HEADS, -1).clone()
-            changed[:, :, head] = z.reshape(2, LENGTH, HEADS, -1)[:, :, head]
+            moved = [LAST] if at_target_slot else list(range(LENGTH))
+            changed[:, moved, head] = z.reshape(2, LENGTH, HEADS, -1)[:, moved, head]
             return changed.reshape(z.shape)
 
         with tiny.bridge.hooks(fwd_hooks=[(name, receive), (f"blocks.{layer}.attn.o.hook_in", keep_the_others)]):

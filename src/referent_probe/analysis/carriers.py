@@ -7,11 +7,11 @@ mean square over contrasts; where all contrasts agree that is the mean, and wher
 nothing. Under six occupations no sign-flip test can reach 5 %, and no head is called anything.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import bootstrap
 
 from referent_probe.analysis.inference import (
@@ -64,6 +64,56 @@ def smallest_effect(contrasts: pd.DataFrame, rule: CarrierRule) -> float:
     return float(max(share, ROUNDING))
 
 
+def occupation_effects(heads: pd.DataFrame) -> pd.DataFrame:
+    """Mean effects of every head in every occupation, in logits: what is resampled and sign-flipped.
+
+    Args:
+        heads: Table "heads"; the effects and whose they are, are read.
+
+    Returns:
+        `[n_occupations, 2 * n_heads]`: occupations sorted, columns (direction, layer, head), denoise first.
+
+    Raises:
+        ValueError: A head lacks a contrast, or an effect is not finite.
+
+    Example:
+        >>> occupation_effects(pd.DataFrame({"contrast": ["a", "b"], "occupation": "cook", "layer": 0, "head": 1,
+        ...     "denoise": [1.0, 2.0], "noise": [0.0, 4.0]})).loc["cook"].tolist()
+        [1.5, 2.0]
+    """
+    ordered = heads.sort_values(["contrast", "layer", "head"])
+    cells = ordered.pivot(index=["contrast", "occupation"], columns=["layer", "head"], values=list(DIRECTIONS))
+    occupations = list(cells.index.get_level_values("occupation"))
+    means = cluster_means(cells.to_numpy(dtype=np.float64), occupations)
+    return pd.DataFrame(means, index=pd.Index(sorted(set(occupations)), name="occupation"), columns=cells.columns)
+
+
+def called_carriers(
+    effects: ArrayLike, smallest: float, rule: CarrierRule, seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The rule itself: which cells (head and direction) differ from zero and are large enough.
+
+    Args:
+        effects: `[n_occupations, n_cells]`, as `occupation_effects` gives them; the test is over all of these cells.
+        smallest: From `smallest_effect`.
+        rule: What a carrier is.
+        seed: Of the sign flips.
+
+    Returns:
+        p values adjusted over the cells, NaN under six occupations, and which cells are called; both `[n_cells]`.
+
+    Example:
+        >>> p, called = called_carriers([[1.0, 0.001]] * 6, 0.01, CarrierRule(), seed=0)
+        >>> p.tolist(), called.tolist()
+        ([0.03125, 0.03125], [True, False])
+    """
+    cells = np.asarray(effects, dtype=np.float64)
+    if len(cells) < FEWEST_OCCUPATIONS:
+        return np.full(cells.shape[1], np.nan), np.zeros(cells.shape[1], dtype=bool)
+    p_values = max_t_sign_flip(cells, seed=seed)
+    return p_values, (p_values <= rule.level) & (np.abs(cells.mean(axis=0)) >= smallest)
+
+
 def head_effects(heads: pd.DataFrame, smallest: float, rule: CarrierRule, seed: int) -> pd.DataFrame:
     """One row a head: effects in both directions, attention, attribution, and whether it is a carrier.
 
@@ -93,28 +143,17 @@ def head_effects(heads: pd.DataFrame, smallest: float, rule: CarrierRule, seed: 
     for name in names:
         values = cells[name].to_numpy(dtype=np.float64)
         known = bool(np.isfinite(values).all())
-        means = cluster_means(values, occupations) if known else None
-        interval = bootstrap_intervals(means, seed=seed) if means is not None else None
+        interval = bootstrap_intervals(cluster_means(values, occupations), seed=seed) if known else None
         for part in ("mean", "low", "high"):
             table[f"{name}_{part}"] = np.nan if interval is None else interval[part].to_numpy()
     table["carrier"] = "none"
-    p_values = _corrected(cells, occupations, seed)
-    significant = {}
-    for direction, p in zip(DIRECTIONS, p_values, strict=True):
-        table[f"{direction}_p_max_t"] = p
-        large = table[f"{direction}_mean"].abs() >= smallest
-        significant[direction] = (p <= rule.level) & large
-    table.loc[significant["denoise"], "carrier"] = "denoise"
-    table.loc[significant["noise"], "carrier"] = "noise"
-    table.loc[significant["denoise"] & significant["noise"], "carrier"] = "both"
+    p_values, called = called_carriers(occupation_effects(heads), smallest, rule, seed)
+    in_denoising, in_noising = np.split(called, 2)
+    table["denoise_p_max_t"], table["noise_p_max_t"] = np.split(p_values, 2)
+    table.loc[in_denoising, "carrier"] = "denoise"
+    table.loc[in_noising, "carrier"] = "noise"
+    table.loc[in_denoising & in_noising, "carrier"] = "both"
     return table
-
-
-def _corrected(cells: pd.DataFrame, occupations: Sequence[str], seed: int) -> Sequence[np.ndarray]:
-    means = [cluster_means(cells[d].to_numpy(dtype=np.float64), occupations) for d in DIRECTIONS]
-    if len(means[0]) < FEWEST_OCCUPATIONS:
-        return [np.full(m.shape[1], np.nan) for m in means]
-    return np.split(max_t_sign_flip(np.hstack(means), seed=seed), 2)
 
 
 def flow_effects(flow: pd.DataFrame, contrasts: pd.DataFrame) -> pd.DataFrame:
@@ -183,13 +222,29 @@ def carried(
     if not (whole.low > 0 or whole.high < 0):
         return added, None
     means = cluster_means(np.column_stack([sums[direction], total]), occupations)
-    ratio = bootstrap(
-        (means[:, 0], means[:, 1]),
-        lambda a, b, axis: a.mean(axis=axis) / b.mean(axis=axis),
-        paired=True,
-        vectorized=True,
-        method="percentile",
-        rng=generator(seed, "carried", direction),
-    ).confidence_interval
-    share = float(means[:, 0].mean() / means[:, 1].mean())
-    return added, Interval(share, float(ratio.low), float(ratio.high), len(means), "share of the total effect")
+    return added, share_of_total(means[:, 0], means[:, 1], generator(seed, "carried", direction))
+
+
+def share_of_total(effects: NDArray[np.float64], totals: NDArray[np.float64], rng: np.random.Generator) -> Interval:
+    """Ratio of two means over occupations, which are resampled together: a percentile bootstrap interval of 95 %.
+
+    Of use only where the interval of the mean total effect leaves 0 out; near 0 a ratio has no interval.
+
+    Args:
+        effects: `[n_occupations]`, mean effect in each, in logits; at least two.
+        totals: `[n_occupations]`, mean total effect in each, in logits.
+        rng: Of the bootstrap.
+
+    Source: Efron and Tibshirani 1993, An introduction to the bootstrap, 10.3 and 13.3.
+
+    Example:
+        >>> str(share_of_total(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0]), np.random.default_rng(0)))
+        '0.500 [0.500, 0.500] share of the total effect, n = 3 occupations'
+    """
+
+    def ratio(a: NDArray[np.float64], b: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
+        return np.asarray(a.mean(axis=axis) / b.mean(axis=axis))
+
+    drawn = bootstrap((effects, totals), ratio, paired=True, vectorized=True, method="percentile", rng=rng)
+    low, high = map(float, drawn.confidence_interval)
+    return Interval(float(ratio(effects, totals)), low, high, len(effects), "share of the total effect")

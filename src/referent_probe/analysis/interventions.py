@@ -40,19 +40,23 @@ def per_contrast(interventions: pd.DataFrame, contrasts: pd.DataFrame) -> pd.Dat
     return table.rename(columns={"total_effect_before": "total_effect"})
 
 
-def cell_effects(table: pd.DataFrame, measures: Sequence[str], smallest: float, seed: int) -> pd.DataFrame:
+def cell_effects(
+    table: pd.DataFrame, measures: Sequence[str], smallest: float, seed: int, tested: Sequence[str] | None = None
+) -> pd.DataFrame:
     """One row a cell: the mean of each measure with its interval, its corrected p value, and whether it counts.
 
     Args:
         table: From `per_contrast`; a cell may be missing in some contrasts, and its n is then smaller.
-        measures: Of `MEASURES`; those are tested together.
+        measures: Of `MEASURES`.
         smallest: Smallest effect of interest, logits.
         seed: Of bootstrap and sign flips.
+        tested: The measures that are tested, together; None for all.
 
     Returns:
         The columns of `CELL`; `n` (occupations), `n_contrasts`, `reason`; for each measure `_mean`, `_low`, `_high`
-        (logits; 95 % over occupations), `_p_max_t` (over all cells and measures that were computed in every
-        occupation; NaN under six occupations) and `_counts` (p at most 0.05 and at least the smallest effect).
+        (logits; 95 % over occupations); for each that is tested `_p_max_t` (over all cells and tested measures that
+        were computed in every occupation; NaN under six occupations) and `_counts` (p at most 0.05 and at least the
+        smallest effect).
 
     Example:
         With 30 layers, 13 spans and one direction, p values are corrected for those of 390 cells that were computed.
@@ -75,8 +79,9 @@ def cell_effects(table: pd.DataFrame, measures: Sequence[str], smallest: float, 
         cells = np.column_stack([value[name] for value in values])
         for end, column in _intervals(cells, seed).items():
             effects[f"{name}_{end}"] = column
-    p_values = _corrected([np.column_stack([v[name] for v in values])[:, computed] for name in measures], seed)
-    for name, p in zip(measures, p_values, strict=True):
+    tested = measures if tested is None else tested
+    p_values = _corrected([np.column_stack([v[name] for v in values])[:, computed] for name in tested], seed)
+    for name, p in zip(tested, p_values, strict=True):
         effects[f"{name}_p_max_t"] = np.nan
         effects.loc[computed, f"{name}_p_max_t"] = p
         large = effects[f"{name}_mean"].abs() >= smallest

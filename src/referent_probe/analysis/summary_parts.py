@@ -85,7 +85,7 @@ def as_json(interval: Interval) -> dict[str, Any]:
     }
 
 
-def of_row(row: "pd.Series[Any]", name: str, unit: str, n: int) -> dict[str, Any]:
+def of_row(row: "Mapping[Any, Any] | pd.Series[Any]", name: str, unit: str, n: int) -> dict[str, Any]:
     """An estimate from a table's columns `name_mean`, `name_low` and `name_high`."""
     mean, low, high = (number(row[f"{name}_{part}"]) for part in ("mean", "low", "high"))
     return {"mean": mean, "ci95": [low, high], "unit": unit, "n": n, "n_of": "occupations"}

@@ -91,6 +91,8 @@ def path_logits(
     through: str,
     positions: Sequence[int],
     tokens: Sequence[int],
+    *,
+    at_target_slot: bool = False,
 ) -> Sweep:
     """Last position's logits where each sender's change reaches one receiver through its queries, keys or values.
 
@@ -105,6 +107,7 @@ def path_logits(
         positions: Where the sender's output is taken from the source, and the receiver reads it: queries, or keys and
             values, at these positions.
         tokens: Vocabulary ids.
+        at_target_slot: Whether what the receiver puts out changes at the last position alone; that costs less.
 
     Raises:
         ValueError: A sender does not come before the receiver.
@@ -118,22 +121,24 @@ def path_logits(
     if late:
         raise ValueError(f"head {late[0][0]}.{late[0][1]} does not come before head {layer}.{head}")
     site, first = PATHS[through], min(positions)
-    offset, at = first - base.start, [p - first for p in positions]
-    streams = base.residual[layer][:, offset:].repeat(len(senders), 1, 1, 1)
-    for row, sender in enumerate(senders):
-        streams[row][:, at] += change_written(bridge, base, source, sender, positions)
-    of_head = head
-    if site.by_key_value_head:
-        of_head = head // (base.heads // base.key_value_heads)
-    inputs = block_activations(bridge, base, layer, streams, first, [site])[site][:, :, at]
+    at, later = [p - first for p in positions], tuple(range(first, base.length))
+    streams = [
+        Patch(layer, Site.RESIDUAL, tuple(positions), value=base.activation(Site.RESIDUAL, layer, positions) + change)
+        for change in (change_written(bridge, base, source, sender, positions) for sender in senders)
+    ]
+    group = base.heads // base.heads_at(site)
+    read = head // group
+    inputs = block_activations(bridge, base, layer, streams, [site])[site][:, :, at]
     size = inputs.shape[-1] // base.heads_at(site)
-    values = inputs[..., of_head * size : (of_head + 1) * size]
-    rows = [Patch(layer, site, tuple(positions), of_head, value=values[:, row]) for row in range(len(senders))]
-    if not site.by_key_value_head or base.heads == base.key_value_heads:
+    values = inputs[..., read * size : (read + 1) * size]
+    rows = [Patch(layer, site, tuple(positions), read, value=values[:, row]) for row in range(len(senders))]
+    if at_target_slot:
+        outputs = block_activations(bridge, base, layer, rows, [Site.Z])[Site.Z][:, :, -1:]
+        size, slot = outputs.shape[-1] // base.heads, (base.length - 1,)
+        z = outputs[..., head * size : (head + 1) * size]
+        rows = [Patch(layer, Site.Z, slot, head, value=z[:, row]) for row in range(len(senders))]
         return patched_logits(bridge, base, None, rows, tokens)
     # The other query heads of the group keep what they put out.
-    later = tuple(range(first, base.length))
-    group = base.heads // base.key_value_heads
-    others = [h for h in range(of_head * group, (of_head + 1) * group) if h != head]
+    others = [h for h in range(read * group, (read + 1) * group) if h != head]
     kept = [Patch(layer, Site.Z, later, h, value=base.activation(Site.Z, layer, later, h)) for h in others]
     return patched_logits(bridge, base, None, [(row, *kept) for row in rows], tokens)

@@ -114,28 +114,29 @@ def _in_order(rows: Sequence[Sequence[Intervention]]) -> list[int]:
 
 
 def block_activations(
-    bridge: Any, base: Recorded, layer: int, residuals: Tensor, first: int, sites: Sequence[Site]
+    bridge: Any, base: Recorded, layer: int, rows: Sequence[Row], sites: Sequence[Site]
 ) -> dict[Site, Tensor]:
-    """What one block computes of other residual streams, the earlier positions as in `base`.
+    """What one block computes after interventions in it; no block above is computed.
 
     Args:
         bridge: A `TransformerBridge`.
-        base: The run whose earlier positions are attended to.
+        base: The run that is changed.
         layer: Block, from 0.
-        residuals: Residual streams entering it, from position `first` on [rows, batch, T - first, d_model].
-        first: At or after `base.start`.
+        rows: Interventions in this block, each with a value of its own; all rows begin where the earliest one does.
         sites: What to read.
 
     Returns:
-        By site [batch, rows, T - first, heads * d_head].
+        By site [batch, rows, tokens from the rows' first position on, heads * d_head].
 
     Example:
-        With `residuals` as recorded, the queries are those of the recorded run.
+        After a patch of the residual stream with what was recorded, the queries are those of the recorded run.
     """
-    positions = tuple(range(first, base.length))
-    rows = [(Patch(layer, Site.RESIDUAL, positions, value=stream),) for stream in residuals]
+    checked = _checked(base, None, rows)
+    first = min(one.first for row in checked for one in row)
     step = rows_of_a_pass(base.length - first)
-    parts = [Pass(base, None, rows[i : i + step], first).read(bridge, layer, sites) for i in range(0, len(rows), step)]
+    parts = [
+        Pass(base, None, checked[i : i + step], first).read(bridge, layer, sites) for i in range(0, len(checked), step)
+    ]
     return {site: torch.cat([part[site] for part in parts], dim=1) for site in sites}
 
 
