@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from referent_probe import cli_jobs
 from referent_probe.cli_analyse import analyse
 from referent_probe.cli_guard import OutputError, guarded
 from referent_probe.cli_measure import measure
@@ -44,6 +45,12 @@ app.add_typer(models_app, name="models")
 app.command("doctor")(doctor)
 app.command("measure")(measure)
 app.command("analyse")(analyse)
+app.command("patch")(cli_jobs.patch)
+app.command("flow")(cli_jobs.flow)
+app.command("knockout")(cli_jobs.knockout)
+app.command("ablate")(cli_jobs.ablate)
+app.command("head")(cli_jobs.head)
+app.command("circuit")(cli_jobs.circuit)
 app.command("planted")(planted)
 
 

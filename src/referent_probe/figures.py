@@ -7,7 +7,7 @@ and white at zero, and no category is told by colour alone.
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -60,13 +60,13 @@ def head_map(heads: pd.DataFrame, total: Interval) -> Figure:
     n_carriers = (heads["carrier"] != "none").sum()
     note = f"{n_carriers} carriers outlined (layer.head)" if n_carriers else "no head is a carrier"
     detail = f"total effect {total}; {note}".replace(", n =", "\nn =")
-    limit = _limit(heads[["denoise_mean", "noise_mean"]])
+    limit = colour_limit(heads[["denoise_mean", "noise_mean"]])
     width, height = np.clip(1.2 + 0.24 * n_heads, COLUMN, PAGE), np.clip(1.4 + 0.11 * n_layers, 2.6, 9.0)
     with drawing(width, height, "Patching one head at a time", detail) as (figure, body):
         panels = body.subplots(1, 2, sharey=True)
         for ax, direction, meaning in zip(panels, ("denoise", "noise"), ("sufficient?", "necessary?"), strict=True):
             grid = heads.pivot(index="layer", columns="head", values=f"{direction}_mean")
-            image = _image(ax, grid.reindex(index=range(n_layers), columns=range(n_heads)), limit, "head")
+            image = draw_cells(ax, grid.reindex(index=range(n_layers), columns=range(n_heads)), limit, "head")
             ax.set_title(f"{direction[:-1]}ing\n({meaning})")
         panels[0].set_ylabel("layer")
         body.colorbar(image, ax=panels, label="effect on the log-odds (logits)", aspect=35, pad=0.02)
@@ -91,22 +91,16 @@ def flow_map(flow: pd.DataFrame) -> Figure:
         Span by layer. Colour is the share of the total effect, or the effect in logits where the total is below
         `SMALLEST_TOTAL`.
     """
-    spans = list(dict.fromkeys(flow["span"]))
-    n_layers, total = int(flow["layer"].max()) + 1, float(flow["total_mean"].mean())
+    spans, total = list(dict.fromkeys(flow["span"])), float(flow["total_mean"].mean())
     shares = abs(total) >= SMALLEST_TOTAL
-    grid = flow.pivot(index="span", columns="layer", values="effect_mean").reindex(index=spans, columns=range(n_layers))
-    grid = grid / total if shares else grid
+    grid = flow_grid(flow, spans) / (total if shares else 1.0)
     remark = "" if shares else "\n(too small a total to divide by)"
     detail = f"total effect {total:.2f} logits, n = {flow['n_contrasts'].max()} contrasts{remark}"
-    width, height = np.clip(1.9 + 0.05 * n_layers, COLUMN, PAGE), 1.2 + 0.17 * len(spans)
+    width, height = np.clip(1.9 + 0.05 * grid.shape[1], COLUMN, PAGE), 1.2 + 0.17 * len(spans)
     with drawing(width, height, "Where the effect of the priming pronoun sits", detail) as (figure, body):
         ax = body.subplots()
-        image = _image(ax, grid, _limit(grid), "layer whose input is patched")
-        ax.set_yticks(range(len(spans)), [span.replace("_", " ") for span in spans])
-        ax.tick_params(axis="y", length=0)
-        ax.invert_yaxis()
-        for label, span in zip(ax.get_yticklabels(), spans, strict=True):
-            label.set_fontweight("bold" if span in _BOLD_SPANS else "normal")
+        image = draw_cells(ax, grid, colour_limit(grid), "layer whose input is patched")
+        name_spans(ax, spans)
         body.colorbar(image, ax=ax, label="share of the total effect" if shares else "effect (logits)", pad=0.02)
     return figure
 
@@ -142,7 +136,7 @@ def attention_by_layer(heads: pd.DataFrame, n_named: int = 4) -> Figure:
         panels[1].set_xlabel("layer")
         panels[1].set_xlim(-0.7, n_layers - 0.3)
         panels[1].xaxis.set_major_locator(MaxNLocator(**_WHOLE_NUMBERS))
-        _legend(figure, panels[0])
+        legend_below(figure, panels[0])
         figure.draw_without_rendering()  # names are placed by distances on the page
         for ax, column in zip(panels, columns, strict=True):
             top = heads[column].abs().rank(ascending=False) <= n_named
@@ -187,7 +181,7 @@ def pair_effects(contrasts: pd.DataFrame) -> Figure:
             ax.set_axisbelow(True)
         else:
             ax.set(ylabel="pairs, sorted by mean", yticks=[])
-        _legend(figure, ax)
+        legend_below(figure, ax)
     return figure
 
 
@@ -199,18 +193,38 @@ def drawing(width: float, height: float, headline: str, detail: str) -> Iterator
         figure = Figure(figsize=(width, height))
         figure.suptitle(headline, fontweight="bold")
         body = figure.add_subfigure(figure.add_gridspec(1, 1)[0])
-        body.suptitle(re.sub(r"-(?=\d)", "−", detail), fontsize=STYLE["font.size"])
+        body.suptitle(minus(detail), fontsize=STYLE["font.size"])
         yield figure, body
         figure.draw_without_rendering()  # ticks take their style when they are first drawn
 
 
-def _limit(values: pd.DataFrame) -> float:
+def flow_grid(flow: pd.DataFrame, spans: Sequence[str]) -> pd.DataFrame:
+    """Effects in logits, the given spans by all layers; nan where the table (see `flow_map`) has none."""
+    cells = flow.pivot(index="span", columns="layer", values="effect_mean")
+    return cells.reindex(index=list(spans), columns=range(int(flow["layer"].max()) + 1))
+
+
+def name_spans(ax: Axes, spans: Sequence[str]) -> None:
+    """Names the rows of a panel, the first on top; the spans that the question is about are bold."""
+    ax.set_yticks(range(len(spans)), [span.replace("_", " ") for span in spans])
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(spans) - 0.5, -0.5)
+    for label, span in zip(ax.get_yticklabels(), spans, strict=True):
+        label.set_fontweight("bold" if span in _BOLD_SPANS else "normal")
+
+
+def minus(text: str) -> str:
+    """The text with a minus sign for the hyphen before a digit."""
+    return re.sub(r"-(?=\d)", "−", text)
+
+
+def colour_limit(values: pd.DataFrame) -> float:
     """End of a symmetric colour scale: the largest distance from zero, 1 where there is none."""
     largest = values.abs().max().max()
     return float(largest) if largest > 0 else 1.0
 
 
-def _image(ax: Axes, grid: pd.DataFrame, limit: float, xlabel: str) -> AxesImage:
+def draw_cells(ax: Axes, grid: pd.DataFrame, limit: float, xlabel: str) -> AxesImage:
     """Draws the first row at the bottom; cells without a value are grey, and the axis says so."""
     note = "\n(grey: not computed)" if grid.isna().any(axis=None) else ""
     ax.set(facecolor=MISSING, xlabel=xlabel + note)
@@ -220,6 +234,7 @@ def _image(ax: Axes, grid: pd.DataFrame, limit: float, xlabel: str) -> AxesImage
     return image
 
 
-def _legend(figure: Figure, ax: Axes) -> None:
+def legend_below(figure: Figure, ax: Axes, columns: int = 2, gap: float = 0.1) -> None:
+    """Explains what a panel shows below all panels; the gap between marker and text is in letters."""
     entries = ax.get_legend_handles_labels()
-    figure.legend(*entries, loc="outside lower center", ncols=2, handletextpad=0.1, columnspacing=1)
+    figure.legend(*entries, loc="outside lower center", ncols=columns, handletextpad=gap, columnspacing=1)

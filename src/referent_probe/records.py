@@ -85,8 +85,8 @@ FLOW = (
 
 INTERVENTIONS = (
     *_OF_CONTRAST,
-    Column("kind", "text", "patch, knockout, ablation or circuit"),
-    Column("what", "text", "site that is patched, or kind of knockout or ablation"),
+    Column("kind", "text", "patch, knockout, ablation, circuit or path"),
+    Column("what", "text", "site that is patched, kind of knockout or ablation, or the receiver's input (q, k, v)"),
     Column("layer", "whole", "first block, from 0"),
     Column("last_layer", "whole", "last block, from 0"),
     Column("head", "whole", "head, from 0 (key-value head for k and v); -1 for whole blocks or several heads"),
@@ -102,6 +102,7 @@ ATTRIBUTIONS = (
     Column("head", "whole", "query head, from 0"),
     Column("span", "text", "span whose tokens are attended to from the target slot"),
     *_both("attention", "attention to all of the span's tokens, 0 to 1"),
+    Column("attention_c0", "number", "the same without a prime; NaN where not computed or the span is not there"),
     *_both("attribution", "part of the head's direct logit attribution that comes from the span, logits"),
 )
 
@@ -109,6 +110,14 @@ PARTS = (
     *_OF_CONTRAST,
     Column("part", "text", "embedding, heads, mlps, biases or constant; all: their sum; logit_difference: the run's"),
     *_both("value", "share in the logit difference at the target slot, logits"),
+)
+
+SCORES = (
+    *_OF_CONTRAST,
+    Column("score", "text", "copying by token, or copying in the prompt"),
+    Column("layer", "whole", "block, from 0"),
+    Column("head", "whole", "query head, from 0"),
+    Column("value", "number", "feminine less masculine pronoun through the head's values and output, logits"),
 )
 
 SELF_CHECKS = (
@@ -211,6 +220,7 @@ SCHEMAS = {
     "interventions": INTERVENTIONS,
     "attributions": ATTRIBUTIONS,
     "parts": PARTS,
+    "scores": SCORES,
     "self_checks": SELF_CHECKS,
     "choices": CHOICES,
     "answers": ANSWERS,
@@ -221,7 +231,7 @@ SCHEMAS = {
 }
 
 PATCHING = ("contrasts", "heads", "flow", "self_checks")
-INTERVENING = ("contrasts", "interventions", "attributions", "parts", "self_checks")
+INTERVENING = ("contrasts", "interventions", "attributions", "parts", "scores", "self_checks")
 MEASUREMENT = ("choices", "answers", "joint", "sentences", "draws", "comprehension")
 """The tables of the three kinds of run."""
 

@@ -98,6 +98,7 @@ def attribution_tables(contrast: "Contrast", given: "Attribution") -> Tables:
         for row, setting in ((CF, "cf"), (CM, "cm")):
             found = np.nan if values is None else by_span(values[row], where).flatten().cpu().numpy()
             table[f"{column}_{setting}"] = found
+    table["attention_c0"] = np.nan
     parts = given.parts()
     rows = {name: part.cpu().tolist() for name, part in parts.items()}
     if parts:

@@ -94,13 +94,11 @@ def attribute(bridge: Any, run: Recorded, tokens: tuple[int, int]) -> Attributio
         pattern, last = run.pattern[layer], run.z[layer][:, -1]
         group = run.heads // run.key_value_heads
         values = run.values[layer].repeat_interleave(group, dim=1)
-        towards: Tensor | None = ends.direction
-        if hasattr(block, "ln1_post"):
-            towards = _through_norm(block.ln1_post, block.attn.o(run.z[layer][:, -1:])[:, 0], ends.direction)
+        towards = _behind_attention(block, run.z[layer][:, -1:], ends.direction)
         if towards is None:
             reason = "the norm after attention is neither RMSNorm nor LayerNorm"
             return Attribution(attention, ends.logit_difference, reason=reason)
-        pulled = _pull_back(block.attn.o, last, towards).reshape(len(last), run.heads, -1)
+        pulled = pull_back(block.attn.o, last, towards).reshape(len(last), run.heads, -1)
         by_head = last.reshape(len(last), run.heads, -1)
         direct.append((by_head.double() * pulled).sum(-1))
         biases.append(_bias(block, last, towards, ends.direction))
@@ -120,6 +118,17 @@ def attribute(bridge: Any, run: Recorded, tokens: tuple[int, int]) -> Attributio
     )
 
 
+def final_direction(bridge: Any, run: Recorded, layer: int, tokens: tuple[int, int]) -> Tensor | None:
+    """Gradient of the logit difference at what a block's output projection writes, norms' scales held [batch, d_model].
+
+    None where the model's norms are not linear in this way.
+    """
+    ends = _ends(bridge, run, tokens)
+    if ends.reason is not None:
+        return None
+    return _behind_attention(bridge.blocks[layer], run.z[layer][:, -1:], ends.direction)
+
+
 def by_span(values: Tensor, spans: Sequence[Sequence[int]]) -> Tensor:
     """Sums over each span's source positions [..., T] to [..., spans].
 
@@ -134,7 +143,7 @@ def _along(x: Tensor, direction: Tensor) -> Tensor:
     return (x.double() * direction).sum(-1)
 
 
-def _pull_back(linear: Any, x: Tensor, direction: Tensor) -> Tensor:
+def pull_back(linear: Any, x: Tensor, direction: Tensor) -> Tensor:
     """A direction [batch, d_model] in a linear map's output, as one in its input [batch, d_in]: its gradient."""
     given = x[:, None].detach().clone().requires_grad_()
     with torch.enable_grad():
@@ -150,6 +159,13 @@ def _bias(block: Any, z: Tensor, towards: Tensor, direction: Tensor) -> Tensor:
     if hasattr(block, "ln1_post") and getattr(block.ln1_post.original_component, "bias", None) is not None:
         written = written + _along(block.ln1_post.original_component.bias.expand_as(direction), direction)
     return written
+
+
+def _behind_attention(block: Any, z: Tensor, direction: Tensor) -> Tensor | None:
+    """A direction in the residual stream as one in what the output projection writes: through a norm behind it."""
+    if not hasattr(block, "ln1_post"):
+        return direction
+    return _through_norm(block.ln1_post, block.attn.o(z)[:, 0], direction)
 
 
 @dataclass(frozen=True)

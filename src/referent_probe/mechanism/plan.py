@@ -56,7 +56,7 @@ def plan(
     """
     rng = generator(seed, "self-check")
     usable = [c for c in contrasts if c.left_out is None]
-    with_flow = _spread_over_cases({c.pair: str(c.template.case) for c in usable}, flow_pairs)
+    with_flow = spread_over_cases({c.pair: str(c.template.case) for c in usable}, flow_pairs)
     flow_ids = [c.id for c in usable if c.pair in with_flow and c.order == "mf"]
     heads: dict[str, list[tuple[int, int]]] = {c.id: [] for c in usable}
     order = [usable[i].id for i in rng.permutation(len(usable))]
@@ -71,7 +71,7 @@ def plan(
     )
 
 
-def _spread_over_cases(cases: Mapping[str, str], n: int) -> set[str]:
+def spread_over_cases(cases: Mapping[str, str], n: int) -> set[str]:
     """The first n pairs, taking one of each case in turn."""
     turn: dict[str, int] = {}
     seen: Counter[str] = Counter()
