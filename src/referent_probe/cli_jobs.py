@@ -1,4 +1,4 @@
-"""The commands of the mechanistic layer: patch, flow, knockout, ablate, head, circuit."""
+"""The commands of the mechanistic layer: survey, patch, flow, knockout, ablate, head, circuit."""
 
 import json
 import sys
@@ -113,6 +113,35 @@ def flow(
 
     given = (model, stimuli, password, pairs, order, prompts, out, seed, device, dtype, revision, smallest_share, csv)
     _show(_settings(*given), flow_job(direction), as_json=as_json, quiet=quiet)
+
+
+def survey(
+    model: ModelArgument,
+    flow_pairs: Annotated[
+        int | None, typer.Option("--flow-pairs", help="Of the pairs, those for the flow map (the slow part); all.")
+    ] = None,
+    leading: Annotated[int, typer.Option("--leading", help="Leading heads that are patched span by span.")] = 10,
+    stimuli: ModelStimuliOption = None,
+    password: PasswordOption = None,
+    pairs: PairsOption = 24,
+    order: OrderOption = "mf",
+    prompts: PromptsOption = None,
+    out: OutOption = None,
+    seed: SeedOption = 0,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "float32",
+    revision: RevisionOption = None,
+    smallest_share: SmallestOption = 0.01,
+    csv: CsvOption = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Patch all heads, held out; draw the flow map; see where in the prompt the leading heads act."""
+    from referent_probe.jobs.survey import SurveyJob
+
+    given = (model, stimuli, password, pairs, order, prompts, out, seed, device, dtype, revision, smallest_share, csv)
+    _show(_settings(*given), SurveyJob(flow_pairs, leading), as_json=as_json, quiet=quiet)
 
 
 def knockout(

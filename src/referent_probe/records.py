@@ -120,6 +120,13 @@ SCORES = (
     Column("value", "number", "feminine less masculine pronoun through the head's values and output, logits"),
 )
 
+CONTROLS = (
+    *_OF_CONTRAST,
+    Column("setting", "text", "c0: no prime; n1, n2: null primes; r_np: noun phrase for the pronoun; r_both"),
+    Column("tokens", "whole", "tokens of the prompt"),
+    Column("log_odds", "number", "feminine over masculine option, logits, T = 1"),
+)
+
 SELF_CHECKS = (
     Column("contrast", "text", "id of the contrast"),
     Column("sweep", "text", "denoise, noise or flow"),
@@ -221,6 +228,7 @@ SCHEMAS = {
     "attributions": ATTRIBUTIONS,
     "parts": PARTS,
     "scores": SCORES,
+    "controls": CONTROLS,
     "self_checks": SELF_CHECKS,
     "choices": CHOICES,
     "answers": ANSWERS,
@@ -231,7 +239,7 @@ SCHEMAS = {
 }
 
 PATCHING = ("contrasts", "heads", "flow", "self_checks")
-INTERVENING = ("contrasts", "interventions", "attributions", "parts", "scores", "self_checks")
+INTERVENING = ("contrasts", "interventions", "attributions", "parts", "scores", "controls", "self_checks")
 MEASUREMENT = ("choices", "answers", "joint", "sentences", "draws", "comprehension")
 """The tables of the three kinds of run."""
 

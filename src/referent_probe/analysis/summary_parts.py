@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from referent_probe.analysis.carriers import effects_by, total_effect
@@ -94,3 +95,11 @@ def of_row(row: "Mapping[Any, Any] | pd.Series[Any]", name: str, unit: str, n: i
 def number(value: float) -> float | None:
     """A number, or null where there is none."""
     return float(value) if math.isfinite(value) else None
+
+
+def records_in_json(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """A table's rows; null for what is not a number."""
+    return [
+        {str(k): number(float(v)) if isinstance(v, float | np.floating) else v for k, v in row.items()}
+        for row in table.to_dict("records")
+    ]

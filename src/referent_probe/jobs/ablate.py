@@ -58,8 +58,7 @@ class AblateJob:
     def expected(self, context: Context) -> float:
         """Forward passes of one prompt."""
         stage = self._stage(context, None)
-        pool = 2 * len(context.contrasts) if self._needs_pool else 0
-        return sum(stage.cost(contrast) for contrast in context.contrasts) + pool
+        return sum(stage.cost(contrast) for contrast in context.contrasts)
 
     @property
     def _needs_pool(self) -> bool:
@@ -87,7 +86,7 @@ class AblateJob:
             fill=lambda scene, cells: fill(
                 context.model, scene, cells, pool, dict(context.pairs), context.wording, context.settings.seed
             ),
-            extra_passes=len({"unprimed", "null"} & set(self.kinds)),
+            extra_passes=len({"unprimed", "null"} & set(self.kinds)) + (2 if self._needs_pool else 0),
         )
 
     def _cells(self, context: Context) -> "Callable[[Contrast], list[Cell]]":

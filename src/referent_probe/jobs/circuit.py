@@ -9,10 +9,9 @@ import pandas as pd
 
 from referent_probe.analysis.carriers import CarrierRule, called_carriers, occupation_effects, smallest_effect
 from referent_probe.analysis.circuit import CircuitChecks, changed_by_ablation, check_circuit
-from referent_probe.analysis.held_out import halves, held_out_carriers
+from referent_probe.analysis.held_out import halves
 from referent_probe.analysis.interventions import per_contrast
 from referent_probe.analysis.joint_share import joint_shares, ranking
-from referent_probe.analysis.stability import ranking_stability
 from referent_probe.errors import OptionError
 from referent_probe.jobs.effects import total_in_words
 from referent_probe.jobs.job import Context, Result, Stage, Tables
@@ -66,12 +65,10 @@ class CircuitJob:
     def expected(self, context: Context) -> float:
         """Forward passes of one prompt."""
         sweep = self._sweep(context)
-        rows = len(self.top) + 3 * SUBSETS + 2 * self.largest
-        layers = context.shape.layers
-        later = sum(
-            2 + 2 * (rows * layers + context.shape.heads * layers * layers / 2) / (c.length * layers) + 4
-            for c in context.contrasts
-        )
+        size, shape = len(self.heads.split(",")) if self.heads else self.largest, context.shape
+        # Of the circuit's complements rows begin in the first block; the others, on average, half way up.
+        rows = 1.5 * (2 + 2 * size + SUBSETS * (size > 4)) + shape.layers * shape.heads / 2 + len(self.top)
+        later = sum(2 + 2 * rows / contrast.length + 4 for contrast in context.contrasts)
         return sum(sweep.cost(contrast) for contrast in context.contrasts) + later
 
     def stages(self, context: Context, so_far: Callable[[], Tables]) -> Iterator[Stage]:
@@ -130,7 +127,7 @@ class CircuitJob:
         return cells
 
     def result(self, context: Context, tables: Tables, smallest: float) -> Result:
-        """Held-out claims, joint shares, checks of the circuit, and heads that depend on it."""
+        """Joint shares, checks of the circuit, and heads that depend on it."""
         from referent_probe.jobs.circuit_result import circuit_result
 
         seed, contrasts = context.settings.seed, tables["contrasts"]
@@ -138,7 +135,6 @@ class CircuitJob:
         plan = self._plan(context, tables)
         effects = per_contrast(tables["interventions"], contrasts)
         effects = effects[effects["kind"] == "circuit"]
-        rule = CarrierRule(smallest_share=context.settings.smallest_share)
         names = [f"{layer}.{head}" for layer, head in plan.circuit]
         checks: CircuitChecks = check_circuit(_of_circuit(effects), names, seed)
         return circuit_result(
@@ -146,9 +142,7 @@ class CircuitJob:
             circuit=names,
             given=bool(self.heads),
             checks=checks,
-            held_out=held_out_carriers(heads, contrasts, rule, seed),
             joint=joint_shares(_joint(effects), heads, plan.rankings, seed) if plan.rankings else pd.DataFrame(),
-            stability=ranking_stability(heads, contrasts, seed),
             dependent=changed_by_ablation(heads, _without(effects, plan.circuit), smallest, seed),
         )
 

@@ -2,13 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
 from referent_probe.analysis.circuit import COMPLETE_WITHIN, NEEDED_FROM, CircuitChecks
-from referent_probe.analysis.held_out import HeldOut
-from referent_probe.analysis.summary_parts import number
+from referent_probe.analysis.summary_parts import number, records_in_json
 from referent_probe.jobs.job import Result
 
 
@@ -18,9 +16,7 @@ def circuit_result(
     circuit: Sequence[str],
     given: bool,
     checks: CircuitChecks,
-    held_out: HeldOut,
     joint: pd.DataFrame,
-    stability: pd.DataFrame,
     dependent: pd.DataFrame,
 ) -> Result:
     """Put the parts together.
@@ -30,9 +26,7 @@ def circuit_result(
         circuit: Names of its heads.
         given: Whether the user named them.
         checks: From `check_circuit`.
-        held_out: From `held_out_carriers`.
         joint: From `joint_shares`; empty with too few occupations.
-        stability: From `ranking_stability`.
         dependent: From `changed_by_ablation`.
     """
     from referent_probe.figures_circuit import circuit_checks
@@ -60,59 +54,32 @@ def circuit_result(
             "minimal": checks.minimal,
             "not_needed": list(checks.not_needed),
             "needed_from": NEEDED_FROM,
-            "checks": _records(checks.table),
+            "checks": records_in_json(checks.table),
         },
-        "held_out": {
-            "rule": "chosen by max-t on one half of the occupations, tested by max-t on the other, both ways",
-            "confirmed": _records(held_out.confirmed),
-            "tests": _records(held_out.table),
-            "reason": held_out.reason,
-        },
-        "joint_shares": _records(joint),
-        "stability": _records(stability),
-        "dependent_heads": _records(dependent[dependent["role"] != "none"]),
+        "joint_shares": records_in_json(joint),
+        "dependent_heads": records_in_json(dependent[dependent["role"] != "none"]),
     }
     return Result(
         summary=summary,
         tables={
             "circuit_checks": checks.table,
-            "held_out": held_out.table,
             "joint_shares": joint,
-            "stability": stability,
             "dependent_heads": dependent,
         },
         figures=figures,
-        words=[words, *_in_words(circuit, given, checks, held_out, pooled, stability, dependent)],
+        words=[words, *_in_words(circuit, given, checks, pooled, dependent)],
         leading=_leading(pooled),
     )
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows for JSON: null for what is not a number."""
-    return [
-        {str(k): number(v) if isinstance(v, float) else v for k, v in row.items()} for row in table.to_dict("records")
-    ]
 
 
 def _in_words(
     circuit: Sequence[str],
     given: bool,
     checks: CircuitChecks,
-    held_out: HeldOut,
     joint: pd.DataFrame,
-    stability: pd.DataFrame,
     dependent: pd.DataFrame,
 ) -> list[str]:
     sentences = []
-    if held_out.reason:
-        sentences.append(f"No head is tested on held-out occupations: {held_out.reason}.")
-    else:
-        both = held_out.confirmed[held_out.confirmed["ways"] == 2]
-        once = held_out.confirmed[held_out.confirmed["ways"] == 1]
-        sentences.append(
-            f"Chosen on one half of the occupations and confirmed on the other: {_named(both)} both ways, "
-            f"{_named(once)} one way."
-        )
     for row in joint.to_dict("records"):
         if row["direction"] == "denoise" and math.isfinite(row["share"]):
             sentences.append(
@@ -133,22 +100,7 @@ def _in_words(
         part = dependent[dependent["role"] == role]
         names = ", ".join(f"{r['layer']}.{r['head']} ({r['change']:+.3f})" for r in part.to_dict("records"))
         sentences.append(f"When the circuit is held at the other run, {names or 'no other heads'} {text}.")
-    halves = stability[stability["comparison"] == "random halves"]
-    if len(halves):
-        row = halves.to_dict("records")[0]
-        sentences.append(
-            f"Rankings of heads on random halves agree with a Spearman correlation of {row['spearman']:.2f} "
-            f"[{row['low']:.2f}, {row['high']:.2f}] in {row['direction']}ing."
-        )
     return sentences
-
-
-def _named(confirmed: pd.DataFrame) -> str:
-    heads: dict[str, list[str]] = {}
-    for row in confirmed.to_dict("records"):
-        heads.setdefault(f"{row['layer']}.{row['head']}", []).append(str(row["direction"]))
-    named = (f"{head} ({' and '.join(d[:-1] + 'ing' for d in directions)})" for head, directions in heads.items())
-    return ", ".join(named) or "none"
 
 
 def _leading(joint: pd.DataFrame) -> list[list[str]]:

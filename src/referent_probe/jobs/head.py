@@ -61,7 +61,7 @@ class HeadJob:
     def expected(self, context: Context) -> float:
         """Forward passes of one prompt."""
         stages = self._card_stage(context, None), self._path_stage(context)
-        return sum(stage.cost(c) for stage in stages for c in context.contrasts) + 2 * len(context.contrasts)
+        return sum(stage.cost(c) for stage in stages for c in context.contrasts)
 
     def stages(self, context: Context, so_far: Callable[[], Tables]) -> Iterator[Stage]:
         """The head itself, and who sends to it."""
@@ -91,7 +91,7 @@ class HeadJob:
                 context.model, scene, cells, pool, dict(context.pairs), context.wording, context.settings.seed
             ),
             attribution=True,
-            extra_passes=4,
+            extra_passes=7,  # of means, without a prime and with a null one, attention without a prime, scores
         )
 
         def run(contrast: "Contrast") -> tuple[Tables, dict[str, float]]:

@@ -1,14 +1,12 @@
 """The card of one head: tables, one picture, sentences."""
 
 from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from referent_probe.analysis.inference import bootstrap_intervals, cluster_means
 from referent_probe.analysis.interventions import cell_effects, per_contrast
-from referent_probe.analysis.summary_parts import number
+from referent_probe.analysis.summary_parts import records_in_json
 from referent_probe.jobs.effects import estimate, total_in_words
 from referent_probe.jobs.job import Result, Tables
 
@@ -65,7 +63,7 @@ def head_result(
         *_senders_in_words(card["senders"]),
     ]
     return Result(
-        summary={"head": head, "card": {key: _records(part) for key, part in card.items()}},
+        summary={"head": head, "card": {key: records_in_json(part) for key, part in card.items()}},
         tables={f"card_{key}": part for key, part in card.items()},
         figures={"head_card": head_card({key: part for key, part in card.items() if len(part)}, name)},
         words=words,
@@ -135,13 +133,6 @@ def _scores(scores: pd.DataFrame, general: Mapping[str, float], seed: int) -> pd
     for name, value in general.items():
         rows.append({"score": f"{name} score", "range": "0 to 1", "score_mean": value, "n": 0})
     return pd.DataFrame(rows).reindex(columns=["score", "score_mean", "score_low", "score_high", "range", "n"])
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return [
-        {str(k): number(float(v)) if isinstance(v, float | np.floating) else v for k, v in row.items()}
-        for row in table.to_dict("records")
-    ]
 
 
 def _scores_in_words(scores: pd.DataFrame) -> list[str]:
