@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from referent_probe.analysis.couplings import System, contextuality_lp
     from referent_probe.analysis.divergence import bernoulli_kl_bits
     from referent_probe.errors import ReferentProbeError
+    from referent_probe.jobs.ablate import AblateJob
+    from referent_probe.jobs.circuit import CircuitJob
+    from referent_probe.jobs.compare import compare_surveys
+    from referent_probe.jobs.head import HeadJob
+    from referent_probe.jobs.knockout import KnockoutJob
+    from referent_probe.jobs.patch import PatchJob
+    from referent_probe.jobs.run import run_job
+    from referent_probe.jobs.settings import JobSettings
+    from referent_probe.jobs.survey import SurveyJob
     from referent_probe.measure_settings import MeasureSettings
     from referent_probe.measurement.answer import answer_probabilities
     from referent_probe.measurement.readings import readings
@@ -21,6 +30,7 @@ if TYPE_CHECKING:
     from referent_probe.mechanism.patching import patch_contrast
     from referent_probe.mechanism.plan import plan
     from referent_probe.models.load import load_model
+    from referent_probe.planted.plant import plant
     from referent_probe.priming_pronoun import Settings, patch_priming_pronoun
     from referent_probe.stimuli.check import check_stimuli
     from referent_probe.stimuli.options import FORMS
@@ -28,12 +38,19 @@ if TYPE_CHECKING:
     from referent_probe.stimuli.templates import draw_pairs, load_stimuli
 
 _HOMES = {
+    "AblateJob": "jobs.ablate",
     "Analysed": "analysing",
+    "CircuitJob": "jobs.circuit",
     "FORMS": "stimuli.options",
+    "HeadJob": "jobs.head",
+    "JobSettings": "jobs.settings",
+    "KnockoutJob": "jobs.knockout",
     "MeasureSettings": "measure_settings",
+    "PatchJob": "jobs.patch",
     "ReferentProbeError": "errors",
     "SamplingSettings": "measurement.warp",
     "Settings": "priming_pronoun",
+    "SurveyJob": "jobs.survey",
     "System": "analysis.couplings",
     "analyse": "analysing",
     "answer_probabilities": "measurement.answer",
@@ -41,6 +58,7 @@ _HOMES = {
     "build_contrasts": "mechanism.contrasts",
     "check_stimuli": "stimuli.check",
     "choice_prompt": "stimuli.prompts",
+    "compare_surveys": "jobs.compare",
     "contextuality_lp": "analysis.couplings",
     "cyclic_delta_c": "analysis.contextuality",
     "delta_c": "analysis.contextuality",
@@ -53,17 +71,26 @@ _HOMES = {
     "patch_contrast": "mechanism.patching",
     "patch_priming_pronoun": "priming_pronoun",
     "plan": "mechanism.plan",
+    "plant": "planted.plant",
     "readings": "measurement.readings",
     "resolve_settings": "measurement.warp",
+    "run_job": "jobs.run",
 }
 
 __all__ = [
     "FORMS",
+    "AblateJob",
     "Analysed",
+    "CircuitJob",
+    "HeadJob",
+    "JobSettings",
+    "KnockoutJob",
     "MeasureSettings",
+    "PatchJob",
     "ReferentProbeError",
     "SamplingSettings",
     "Settings",
+    "SurveyJob",
     "System",
     "analyse",
     "answer_probabilities",
@@ -71,6 +98,7 @@ __all__ = [
     "build_contrasts",
     "check_stimuli",
     "choice_prompt",
+    "compare_surveys",
     "contextuality_lp",
     "cyclic_delta_c",
     "delta_c",
@@ -83,8 +111,10 @@ __all__ = [
     "patch_contrast",
     "patch_priming_pronoun",
     "plan",
+    "plant",
     "readings",
     "resolve_settings",
+    "run_job",
 ]
 
 

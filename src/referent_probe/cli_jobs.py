@@ -86,7 +86,7 @@ def patch(
 
     job = PatchJob(target, where, direction, heads)
     given = (model, stimuli, password, pairs, order, prompts, out, seed, device, dtype, revision, smallest_share, csv)
-    _show(_settings(*given), job, as_json=as_json, quiet=quiet)
+    show_job(_settings(*given), job, as_json=as_json, quiet=quiet)
 
 
 def flow(
@@ -112,7 +112,7 @@ def flow(
     from referent_probe.jobs.patch import flow_job
 
     given = (model, stimuli, password, pairs, order, prompts, out, seed, device, dtype, revision, smallest_share, csv)
-    _show(_settings(*given), flow_job(direction), as_json=as_json, quiet=quiet)
+    show_job(_settings(*given), flow_job(direction), as_json=as_json, quiet=quiet)
 
 
 def survey(
@@ -141,7 +141,7 @@ def survey(
     from referent_probe.jobs.survey import SurveyJob
 
     given = (model, stimuli, password, pairs, order, prompts, out, seed, device, dtype, revision, smallest_share, csv)
-    _show(_settings(*given), SurveyJob(flow_pairs, leading), as_json=as_json, quiet=quiet)
+    show_job(_settings(*given), SurveyJob(flow_pairs, leading), as_json=as_json, quiet=quiet)
 
 
 def knockout(
@@ -177,7 +177,7 @@ def knockout(
 
     job = KnockoutJob(window, mode, queries, heads)
     given = (model, stimuli, password, pairs, order, prompts, out, seed, device, dtype, revision, smallest_share, csv)
-    _show(_settings(*given), job, as_json=as_json, quiet=quiet)
+    show_job(_settings(*given), job, as_json=as_json, quiet=quiet)
 
 
 def ablate(
@@ -207,7 +207,7 @@ def ablate(
 
     job = AblateJob(heads, tuple(_names(kinds)))
     given = (model, stimuli, password, pairs, order, prompts, out, seed, device, dtype, revision, smallest_share, csv)
-    _show(_settings(*given), job, as_json=as_json, quiet=quiet)
+    show_job(_settings(*given), job, as_json=as_json, quiet=quiet)
 
 
 def head(
@@ -237,7 +237,7 @@ def head(
 
     job = HeadJob(head.strip(), path_pairs)
     given = (model, stimuli, password, pairs, order, prompts, out, seed, device, dtype, revision, smallest_share, csv)
-    _show(_settings(*given), job, as_json=as_json, quiet=quiet)
+    show_job(_settings(*given), job, as_json=as_json, quiet=quiet)
 
 
 def circuit(
@@ -271,7 +271,7 @@ def circuit(
     except ValueError:
         raise OptionError(f"--top {quoted(top)}: give whole numbers with commas between, as in 1,2,5,10") from None
     given = (model, stimuli, password, pairs, order, prompts, out, seed, device, dtype, revision, smallest_share, csv)
-    _show(_settings(*given), CircuitJob(heads.strip(), largest, numbers), as_json=as_json, quiet=quiet)
+    show_job(_settings(*given), CircuitJob(heads.strip(), largest, numbers), as_json=as_json, quiet=quiet)
 
 
 def _names(text: str) -> list[str]:
@@ -284,7 +284,8 @@ def _settings(*given: Any) -> "JobSettings":
     return JobSettings(*given)
 
 
-def _show(settings: "JobSettings", job: "Job", *, as_json: bool, quiet: bool) -> None:
+def show_job(settings: "JobSettings", job: "Job", *, as_json: bool, quiet: bool) -> None:
+    """Do a job with a progress bar, and print what it found and where the files are."""
     from referent_probe.jobs.run import run_job
 
     say = Console(stderr=True, quiet=quiet, highlight=False, markup=False, emoji=False)
@@ -334,11 +335,11 @@ def print_job(done: "FinishedJob") -> None:
         Console(highlight=False, markup=False, emoji=False, width=max(out.width, needed)).print(table)
         out.print()
     out.print(done.summary["in_words"])
-    cost = done.summary["cost"]
-    out.print(
-        f"\nCost: {cost['forward_equivalents']:.0f} forward passes of one prompt "
-        f"({cost['forward_equivalents_expected']:.0f} expected), {cost['seconds']:.0f} s."
-    )
+    if cost := done.summary.get("cost"):
+        out.print(
+            f"\nCost: {cost['forward_equivalents']:.0f} forward passes of one prompt "
+            f"({cost['forward_equivalents_expected']:.0f} expected), {cost['seconds']:.0f} s."
+        )
     _print_files(out, done.folder)
 
 

@@ -90,6 +90,20 @@ def ranking_stability(
     return pd.DataFrame(rows)[list(_COLUMNS)]
 
 
+def agreement_of_runs(heads: pd.DataFrame, other: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Agreement of two runs' rankings of the same heads, a row a direction; columns as in `ranking_stability`.
+
+    Args:
+        heads: Table "heads" of one run.
+        other: That of another run of the same architecture.
+        seed: Of the bootstrap.
+    """
+    a, b = occupation_effects(heads), occupation_effects(other)
+    return pd.DataFrame(
+        [{"direction": direction, **_agreement(a[[direction]], b[[direction]], seed)} for direction in DIRECTIONS]
+    )
+
+
 def _halves(effects: pd.DataFrame, direction: str, seed: int) -> list[dict[str, object]]:
     """Two rows: correlation of random halves, and what it says of all occupations; `[n_occupations, n_heads]`."""
     n, maps = len(effects), effects.to_numpy(dtype=np.float64)
