@@ -19,18 +19,20 @@ from typing import Annotated, Any
 import pandas as pd
 import torch
 import typer
+from gradients import beside_gradients
 from rich.console import Console
 from rich.table import Table
 
 from referent_probe import cli, cli_options
 from referent_probe.mechanism.contrasts import Contrast, build_contrasts
+from referent_probe.models.interventions import Patch, Site
 from referent_probe.models.load import LoadedModel, load_model
 from referent_probe.models.record import Recorded, record
-from referent_probe.models.resume import Patch, Site, patched_logits
+from referent_probe.models.resume import patched_logits
 from referent_probe.provenance import versions
 from referent_probe.randomness import generator
 from referent_probe.stimuli.options import Case
-from referent_probe.stimuli.templates import Pair, Piece, Role, Template
+from referent_probe.stimuli.templates import Pair, Piece, Role, Template, draw_pairs, load_stimuli
 
 OPENING = (Piece("The ", "text"), Piece("librarian", "occupation"), Piece(" greeted the ", "text"),
            Piece("electrician", "participant"), Piece(" at the back door after the alarm had woken ", "text"),
@@ -71,8 +73,8 @@ def sweeps(model: LoadedModel, contrast: Contrast) -> dict[str, list[Patch]]:
     layers, heads = range(model.n_layers), range(model.n_heads)
     reached = tuple(range(contrast.first_difference, contrast.length))
     return {
-        "heads, target slot": [Patch(i, Site.HEAD, (contrast.length - 1,), h) for i in layers for h in heads],
-        "heads, all positions": [Patch(i, Site.HEAD, reached, h) for i in layers for h in heads],
+        "heads, target slot": [Patch(i, Site.Z, (contrast.length - 1,), h) for i in layers for h in heads],
+        "heads, all positions": [Patch(i, Site.Z, reached, h) for i in layers for h in heads],
         "residual, layer x position": [Patch(i, Site.RESIDUAL, (p,)) for p in reached for i in layers],
     }
 
@@ -107,7 +109,7 @@ def run_theirs(
             cache,
             lambda logits: logits[0, -1, feminine] - logits[0, -1, masculine],
             _setter(patch),
-            "z" if patch.site is Site.HEAD else "resid_pre",
+            "z" if patch.site is Site.Z else "resid_pre",
             index_df=pd.DataFrame({"layer": [patch.layer]}),
         )
         seconds.append(time.perf_counter() - began)
@@ -119,7 +121,7 @@ def _setter(patch: Patch) -> Callable[..., torch.Tensor]:
     at = list(patch.positions)
 
     def setter(activation: torch.Tensor, index: Any, clean: torch.Tensor) -> torch.Tensor:
-        if patch.site is Site.HEAD:
+        if patch.site is Site.Z:
             activation[:, at, patch.head] = clean[:, at, patch.head]
         else:
             activation[:, at] = clean[:, at]
@@ -130,7 +132,7 @@ def _setter(patch: Patch) -> Callable[..., torch.Tensor]:
 
 def floor(model: LoadedModel, contrast: Contrast, patches: Sequence[Patch]) -> int:
     """Token-blocks that these patches can change: blocks above a head's, or from a residual's on, later positions."""
-    blocks = [model.n_layers - patch.layer - (patch.site is Site.HEAD) for patch in patches]
+    blocks = [model.n_layers - patch.layer - (patch.site is Site.Z) for patch in patches]
     return sum(n * (contrast.length - patch.positions[0]) for n, patch in zip(blocks, patches, strict=True))
 
 
@@ -170,6 +172,7 @@ def measure(model: LoadedModel, contrast: Contrast, name: str, patches: list[Pat
 def main(
     model: cli_options.ModelOption = cli_options.DEFAULT_MODEL,
     cells: Annotated[int, typer.Option("--cells", min=2, help="Cells that TransformerLens runs, a sweep.")] = 10,
+    items: Annotated[int, typer.Option("--items", min=1, help="Pairs on which gradients are compared.")] = 2,
     seed: cli_options.SeedOption = 0,
     device: cli_options.DeviceOption = "auto",
 ) -> None:
@@ -190,9 +193,18 @@ def main(
             f"{r.forward_equivalents:.2f}", f"{r.token_blocks_over_floor:.2f}", f"{r.max_abs_diff:.0e}",
         )  # fmt: skip
     Console().print(table)
+    pairs = draw_pairs(load_stimuli(), items, seed)
+    given = [c for c in build_contrasts(pairs, loaded.tokenizer, quirks=loaded.quirks) if c.order == "mf"]
+    gradients = beside_gradients(loaded, [c for c in given if c.left_out is None])
+    Console().print(
+        f"Beside gradient attribution patching, {gradients.items} contrasts at the target slot: exact takes "
+        f"{gradients.exact_seconds:.2f} s, gradients {gradients.gradient_seconds:.2f} s "
+        f"({gradients.times_cheaper:.1f} times); Spearman {gradients.rank_correlation:.2f}; of the ten leading heads "
+        f"{gradients.missed:.0%} are missed and {gradients.wrong_sign:.0%} have the wrong sign"
+    )
     about = {"model": model, "tokens": contrast.length, "first_difference": contrast.first_difference}
     about |= {"threads": torch.get_num_threads(), "device": loaded.device, "versions": versions()}
-    print(json.dumps(about | {"sweeps": [asdict(r) for r in results]}))
+    print(json.dumps(about | {"sweeps": [asdict(r) for r in results], "gradients": asdict(gradients)}))
 
 
 if __name__ == "__main__":
