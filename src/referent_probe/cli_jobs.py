@@ -35,7 +35,6 @@ from referent_probe.stimuli.quoting import quoted
 if TYPE_CHECKING:
     from referent_probe.jobs.job import FinishedJob, Job, Stage
     from referent_probe.jobs.settings import JobSettings
-    from referent_probe.mechanism.contrasts import Contrast
 
 ModelArgument = Annotated[str, typer.Argument(help="Packaged model, folder, GGUF file or Hub id.", show_default=False)]
 OrderOption = Annotated[
@@ -302,22 +301,22 @@ def show_job(settings: "JobSettings", job: "Job", *, as_json: bool, quiet: bool)
         print_job(done)
 
 
-def _with_bar(stage: "Stage", left: "Sequence[Contrast]", say: Console) -> "Iterable[Contrast]":
-    costs = [stage.cost(contrast) for contrast in left]
+def _with_bar(stage: "Stage", left: Sequence[Any], say: Console) -> Iterable[Any]:
+    costs = [stage.cost(item) for item in left]
     total = max(sum(costs), 1e-9)
     bar = Progress(
-        TextColumn(stage.name), BarColumn(), TextColumn("{task.fields[done]} of {task.fields[of]} contrasts"),
+        TextColumn(stage.name), BarColumn(), TextColumn(f"{{task.fields[done]}} of {{task.fields[of]}} {stage.of}"),
         TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("left"), console=say,
     )  # fmt: skip
     with bar:
         task = bar.add_task(stage.name, total=total, done=0, of=len(left))
         said = time.monotonic()
-        for i, (contrast, cost) in enumerate(zip(left, costs, strict=True), start=1):
-            yield contrast
+        for i, (item, cost) in enumerate(zip(left, costs, strict=True), start=1):
+            yield item
             bar.update(task, advance=cost, done=i)
             if not say.is_terminal and time.monotonic() - said > SECONDS_BETWEEN_LINES:
                 said = time.monotonic()
-                say.print(f"{stage.name}: {i} of {len(left)} contrasts done, {sum(costs[:i]) / total:.0%} of the work")
+                say.print(f"{stage.name}: {i} of {len(left)} {stage.of} done, {sum(costs[:i]) / total:.0%} of the work")
 
 
 def print_job(done: "FinishedJob") -> None:

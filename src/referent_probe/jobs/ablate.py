@@ -10,6 +10,7 @@ from referent_probe.analysis.interventions import cell_effects, per_contrast
 from referent_probe.errors import OptionError
 from referent_probe.jobs.effects import LEADING, effects_in_json, estimate, p_value, total_in_words
 from referent_probe.jobs.job import Context, Result, Stage, Tables
+from referent_probe.records import INTERVENING
 from referent_probe.stimuli.quoting import quoted
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ class AblateJob:
                 f"--kinds {','.join(self.kinds)!r}: give at least two of {', '.join(KINDS)}, since one ablation alone "
                 "cannot tell a head's part from the damage"
             )
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of its stored tables."""
+        return INTERVENING
 
     def options(self) -> Mapping[str, Any]:
         """What fixes the results."""

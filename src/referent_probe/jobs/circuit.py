@@ -16,6 +16,7 @@ from referent_probe.errors import OptionError
 from referent_probe.jobs.effects import total_in_words
 from referent_probe.jobs.job import Context, Result, Stage, Tables
 from referent_probe.randomness import generator
+from referent_probe.records import INTERVENING
 
 if TYPE_CHECKING:
     from referent_probe.mechanism.cells import Cell
@@ -50,6 +51,11 @@ class CircuitJob:
             raise OptionError(f"--largest {self.largest} is below 1; give 1 or more")
         if not self.top or min(self.top) < 1:
             raise OptionError(f"--top {','.join(map(str, self.top))}: give numbers from 1 on, as in 1,2,5,10")
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of its stored tables."""
+        return INTERVENING
 
     def options(self) -> Mapping[str, Any]:
         """What fixes the results."""

@@ -9,6 +9,7 @@ import pandas as pd
 
 from referent_probe.errors import OptionError
 from referent_probe.jobs.job import Context, Result, Stage, Tables
+from referent_probe.records import INTERVENING
 from referent_probe.stimuli.quoting import quoted
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ class HeadJob:
         """Layer and head, from 0."""
         layer, _, number = self.head.partition(".")
         return int(layer), int(number)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of its stored tables."""
+        return INTERVENING
 
     def options(self) -> Mapping[str, Any]:
         """What fixes the results."""

@@ -45,17 +45,21 @@ class Context:
 
 @dataclass(frozen=True)
 class Stage:
-    """Work units of one kind, one a contrast.
+    """Work units of one kind, one an item: mostly, one a contrast.
 
     Attributes:
         name: Shown beside the progress bar, and part of the units' names.
-        cost: About how many forward passes of one prompt a contrast takes.
-        run: Does it: tables of `records.INTERVENING` (those left out are empty), and seconds and counts.
+        cost: About how many forward passes of one prompt an item takes.
+        run: Does it: tables of the job (those left out are empty), and seconds and counts.
+        items: What has an `id` and is done one after the other; None for all contrasts.
+        of: What they are called, in the plural.
     """
 
     name: str
-    cost: Callable[["Contrast"], float]
-    run: Callable[["Contrast"], tuple[Tables, dict[str, float]]]
+    cost: Callable[[Any], float]
+    run: Callable[[Any], tuple[Tables, dict[str, float]]]
+    items: Sequence[Any] | None = None
+    of: str = "contrasts"
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,10 @@ class Job(Protocol):
     def name(self) -> str:
         """As the command is called."""
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of its stored tables, of `records.SCHEMAS`; with contrasts and self_checks."""
+
     def options(self) -> Mapping[str, Any]:
         """What fixes its results beside the settings, for the run's configuration; JSON values."""
 
@@ -104,8 +112,8 @@ class Job(Protocol):
         """What the stored tables say; `smallest` is the smallest effect of interest, in logits."""
 
 
-Progress = Callable[[Stage, Sequence["Contrast"]], Iterable["Contrast"]]
-"""Wraps the contrasts that are left of a stage, to show how far it is."""
+Progress = Callable[[Stage, Sequence[Any]], Iterable[Any]]
+"""Wraps the items that are left of a stage, to show how far it is."""
 
 
 @dataclass(frozen=True)

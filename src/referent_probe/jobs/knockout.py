@@ -10,6 +10,7 @@ from referent_probe.analysis.interventions import cell_effects, per_contrast
 from referent_probe.errors import OptionError
 from referent_probe.jobs.effects import effects_in_json, estimate, p_value, total_in_words
 from referent_probe.jobs.job import Context, Result, Stage, Tables
+from referent_probe.records import INTERVENING
 from referent_probe.stimuli.quoting import quoted
 
 if TYPE_CHECKING:
@@ -49,6 +50,11 @@ class KnockoutJob:
             raise OptionError(f"--queries {quoted(self.queries)} is unknown; give one of {', '.join(QUERIES)}")
         if self.window < 0:
             raise OptionError(f"--window {self.window} is below 0; give a number of layers, or 0 for a fifth of them")
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of its stored tables."""
+        return INTERVENING
 
     def options(self) -> Mapping[str, Any]:
         """What fixes the results."""

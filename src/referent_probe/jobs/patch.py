@@ -10,6 +10,7 @@ from referent_probe.analysis.interventions import cell_effects, per_contrast
 from referent_probe.errors import OptionError
 from referent_probe.jobs.effects import effects_in_json, leading_cells, total_in_words
 from referent_probe.jobs.job import Context, Result, Stage, Tables
+from referent_probe.records import INTERVENING
 from referent_probe.stimuli.quoting import quoted
 
 if TYPE_CHECKING:
@@ -51,6 +52,11 @@ class PatchJob:
             raise OptionError(f"--target {quoted(self.target)} is unknown; give one of {', '.join(SITES)}{hint}")
         if self.direction not in DIRECTIONS:
             raise OptionError(f"--direction {quoted(self.direction)} is unknown; give one of {', '.join(DIRECTIONS)}")
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of its stored tables."""
+        return INTERVENING
 
     def options(self) -> Mapping[str, Any]:
         """What fixes the results."""

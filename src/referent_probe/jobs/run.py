@@ -15,7 +15,7 @@ from referent_probe.jobs.job import Context, FinishedJob, Job, Progress, Stage, 
 from referent_probe.jobs.settings import JobSettings
 from referent_probe.precision import LARGEST_DIFFERENCE
 from referent_probe.provenance import versions
-from referent_probe.records import INTERVENING, SCHEMAS
+from referent_probe.records import SCHEMAS
 from referent_probe.run_files import check_out
 from referent_probe.stimuli.beside_model import stimuli_for, wording_for
 from referent_probe.stimuli.templates import draw_pairs, load_stimuli
@@ -91,7 +91,7 @@ def run_job(
         "packed_tokens": resume.PACKED_TOKENS,
         **job.options(),
     }
-    run = open_run(out, config, INTERVENING)
+    run = open_run(out, config, job.tables)
     if run.complete:
         return _read_finished(run, settings.csv)
     model = load_model(
@@ -145,13 +145,15 @@ def _state_size(context: Context, job: Job) -> None:
 
 
 def _do(run: Run, stage: Stage, context: Context, progress: Progress) -> list[str]:
-    units = {f"{stage.name}-{contrast.id}": contrast for contrast in context.contrasts}
-    left = [contrast for unit, contrast in units.items() if not run.has(unit)]
+    items = context.contrasts if stage.items is None else stage.items
+    units = {f"{stage.name}-{item.id}": item for item in items}
+    left = [item for unit, item in units.items() if not run.has(unit)]
     if len(left) < len(units):
-        context.notify(f"going on: {stage.name} of {len(units) - len(left)} of {len(units)} contrasts is done already")
-    for contrast in progress(stage, left):
-        tables, measured = stage.run(contrast)
-        run.save_unit(f"{stage.name}-{contrast.id}", _all_tables(tables), measured)
+        done = len(units) - len(left)
+        context.notify(f"going on: {stage.name} of {done} of {len(units)} {stage.of} is done already")
+    for item in progress(stage, left):
+        tables, measured = stage.run(item)
+        run.save_unit(f"{stage.name}-{item.id}", _all_tables(run, tables), measured)
     return list(units)
 
 
@@ -160,12 +162,12 @@ def _save_left_out(run: Run, contrast: "Contrast") -> str:
 
     unit = f"left-out-{contrast.id}"
     if not run.has(unit):
-        run.save_unit(unit, _all_tables({"contrasts": contrast_table(contrast, None, 0)}), {})
+        run.save_unit(unit, _all_tables(run, {"contrasts": contrast_table(contrast, None, 0)}), {})
     return unit
 
 
-def _all_tables(tables: Tables) -> Tables:
-    empty = {name: pd.DataFrame(columns=[column.name for column in SCHEMAS[name]]) for name in INTERVENING}
+def _all_tables(run: Run, tables: Tables) -> Tables:
+    empty = {name: pd.DataFrame(columns=[column.name for column in SCHEMAS[name]]) for name in run.tables}
     return empty | tables
 
 

@@ -11,6 +11,7 @@ from referent_probe.analysis.interventions import per_contrast
 from referent_probe.analysis.joint_share import ranking
 from referent_probe.errors import OptionError
 from referent_probe.jobs.job import Context, Result, Stage, Tables
+from referent_probe.records import INTERVENING
 
 if TYPE_CHECKING:
     from referent_probe.mechanism.contrasts import Contrast
@@ -37,6 +38,11 @@ class SurveyJob:
         for option, value in (("--flow-pairs", self.flow_pairs), ("--leading", self.leading)):
             if value is not None and value < 0:
                 raise OptionError(f"{option} {value} is below 0; give 0 or more")
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of its stored tables."""
+        return INTERVENING
 
     def options(self) -> Mapping[str, Any]:
         """What fixes the results."""
