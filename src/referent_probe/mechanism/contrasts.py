@@ -92,7 +92,7 @@ def build_contrasts(
                         masculine=primed[1],
                         tokens=(feminine, masculine),
                         they=they,
-                        left_out=_reason_to_leave_out(*primed),
+                        left_out=reason_to_leave_out(*primed),
                     )
                 )
     reasons = [c.left_out for c in contrasts if c.left_out]
@@ -115,7 +115,8 @@ def _option_tokens(prompt: EncodedPrompt, case: Case, tokenizer: Any) -> tuple[i
     return feminine, masculine, they
 
 
-def _reason_to_leave_out(feminine: EncodedPrompt, masculine: EncodedPrompt) -> str | None:
+def reason_to_leave_out(feminine: EncodedPrompt, masculine: EncodedPrompt) -> str | None:
+    """Why two prompts are not the same but for one pronoun of one token; None where they are."""
     at = feminine.positions(Span.PRIMING_PRONOUN)
     other = masculine.positions(Span.PRIMING_PRONOUN)
     if len(feminine.ids) != len(masculine.ids) or len(at) != 1 or at != other:
