@@ -127,6 +127,35 @@ CONTROLS = (
     Column("log_odds", "number", "feminine over masculine option, logits, T = 1"),
 )
 
+PRIMED = (
+    Column("pair", "text", "id of the pair"),
+    Column("template", "text", "id of the target template"),
+    Column("member", "whole", "1 or 2: which sentence of its pair the template is, in the file's order"),
+    Column("occupation", "text", "the cluster that is resampled"),
+    Column("case", "text", "nominative, accusative or possessive: of the blank"),
+    Column("antecedent", "text", "occupation or participant: whom the blank refers to"),
+    Column("antecedent_first", "text", "yes or no: whether the target names the blank's referent first"),
+    Column("option_order", "text", "mf: masculine option first; fm: feminine option first"),
+    Column("prime", "text", "same, other, third, mention, both, partner, third_frame, …: whose pronoun it is"),
+    Column("variant", "text", "of both: which person first, and the other pronoun; of unprimed ones: the setting"),
+    Column("frame", "whole", "number of the frame in its file, from 0; -1 without one"),
+    Column("owner", "text", "the noun that the pronoun belongs to; null where it is nobody's"),
+    Column("tokens", "whole", "tokens of the prompt"),
+    Column("log_odds_feminine", "number", "feminine over masculine option after the feminine form, logits, T = 1"),
+    Column("log_odds_masculine", "number", "the same after the masculine form; NaN where the prime has no pronoun"),
+    Column("p_options", "number", "probability of the two options, mean of both prompts, 0 to 1"),
+)
+
+SAME_PERSON = (
+    Column("pair", "text", "id of the pair"),
+    Column("template", "text", "id of the target template"),
+    Column("occupation", "text", "the cluster that is resampled"),
+    Column("prime", "text", "same, other or third"),
+    Column("gender", "text", "of the priming pronoun: feminine or masculine"),
+    Column("listed", "text", "answers in the order in which they were listed"),
+    Column("log_odds_yes", "number", "yes over no, logits, T = 1"),
+)
+
 SELF_CHECKS = (
     Column("contrast", "text", "id of the contrast"),
     Column("sweep", "text", "denoise, noise or flow"),
@@ -229,6 +258,9 @@ SCHEMAS = {
     "parts": PARTS,
     "scores": SCORES,
     "controls": CONTROLS,
+    "primed": PRIMED,
+    "prime_contrasts": CONTRASTS,
+    "same_person": SAME_PERSON,
     "self_checks": SELF_CHECKS,
     "choices": CHOICES,
     "answers": ANSWERS,
@@ -240,8 +272,9 @@ SCHEMAS = {
 
 PATCHING = ("contrasts", "heads", "flow", "self_checks")
 INTERVENING = ("contrasts", "interventions", "attributions", "parts", "scores", "controls", "self_checks")
+CONFLATION = ("contrasts", "prime_contrasts", "primed", "same_person", "interventions", "self_checks")
 MEASUREMENT = ("choices", "answers", "joint", "sentences", "draws", "comprehension")
-"""The tables of the three kinds of run."""
+"""The tables of the four kinds of run."""
 
 
 def conform(name: str, table: pd.DataFrame) -> pd.DataFrame:

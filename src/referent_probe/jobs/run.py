@@ -64,6 +64,7 @@ def run_job(
 
     from referent_probe.models import resume
     from referent_probe.models.load import load_model
+    from referent_probe.models.memory import above, begin_measuring
     from referent_probe.models.source import find_model
 
     source = find_model(settings.model, revision=settings.revision, notify=notify)
@@ -100,11 +101,12 @@ def run_job(
     context, left_out = _context(settings, model, pairs, wording, notify)
     job.check(context)
     _state_size(context, job)
+    held = begin_measuring(model.device)
     with run.writing_alone():
         units = [_save_left_out(run, contrast) for contrast in left_out]
         for stage in job.stages(context, lambda: run.collect(units)[0]):
             units.extend(_do(run, stage, context, progress))
-        return _finish(run, units, about, context, job)
+        return _finish(run, units, about, context, job, above(held, model.device))
 
 
 def _context(
@@ -133,15 +135,20 @@ def _context(
 
 def _state_size(context: Context, job: Job) -> None:
     """Says what work and memory are needed, and refuses where one pass does not fit."""
-    from referent_probe.mechanism.memory import expected_bytes
     from referent_probe.models.memory import refuse_too_little
 
-    needed = expected_bytes(context.contrasts, context.model)
+    needed = _expected_bytes(context)
     refuse_too_little(needed, context.model.device, "the longest prompt")
     context.notify(
         f"{len(context.contrasts)} contrasts: about the work of {job.expected(context):.0f} forward passes of one "
         f"prompt, and {needed / 2**20:.0f} MiB of memory beside the model"
     )
+
+
+def _expected_bytes(context: Context) -> int:
+    from referent_probe.mechanism.memory import expected_bytes
+
+    return expected_bytes(context.contrasts, context.model)
 
 
 def _do(run: Run, stage: Stage, context: Context, progress: Progress) -> list[str]:
@@ -171,7 +178,9 @@ def _all_tables(run: Run, tables: Tables) -> Tables:
     return empty | tables
 
 
-def _finish(run: Run, units: list[str], about: dict[str, Any], context: Context, job: Job) -> FinishedJob:
+def _finish(
+    run: Run, units: list[str], about: dict[str, Any], context: Context, job: Job, memory: int | None
+) -> FinishedJob:
     from referent_probe.models.manifest import model_manifest
 
     settings = context.settings
@@ -196,6 +205,8 @@ def _finish(run: Run, units: list[str], about: dict[str, Any], context: Context,
             "forward_equivalents": float(measured["forward_equivalents"].sum()),
             "forward_equivalents_expected": job.expected(context),
             "seconds": float(measured["seconds"].sum()),
+            "memory_bytes": memory,
+            "memory_bytes_expected": _expected_bytes(context),
             "of": "tokens times blocks over those of one prompt; both directions, baseline passes and checks counted",
         },
         "leading": [list(row) for row in result.leading],

@@ -7,6 +7,9 @@ from referent_probe.models.load import LoadedModel
 from referent_probe.models.memory import pass_bytes
 from referent_probe.models.resume import PACKED_TOKENS
 
+OVERHEAD = 64 * 2**20
+"""Bytes that allocators and libraries take beside."""
+
 
 def expected_bytes(contrasts: Sequence[Contrast], model: LoadedModel) -> int:
     """About how much memory the largest contrast takes beside the model, in bytes; 0 without work.
@@ -31,4 +34,4 @@ def expected_bytes(contrasts: Sequence[Contrast], model: LoadedModel) -> int:
     whole = pass_bytes(model.network, tokens=2 * longest, keys=longest, prefixes=0, prefix=0)
     logits = 2 * longest * int(cfg.d_vocab) * 4
     recorded = 8 * model.n_layers * (2 * kept * int(cfg.d_model) + 2 * longest * model.n_heads * int(cfg.d_head))
-    return max(slot, wide, whole + logits) + 2 * recorded
+    return max(slot, wide, whole + logits) + 2 * recorded + OVERHEAD

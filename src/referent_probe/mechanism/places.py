@@ -1,16 +1,44 @@
-"""Where in a prompt something is patched or cut: names to token positions."""
+"""Where something is patched or cut, as users write it: heads, and places of a prompt as token positions.
+
+Nothing here needs a model, so that a slip is refused before one is loaded.
+"""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from referent_probe.errors import OptionError, PromptError
-from referent_probe.mechanism.contrasts import Contrast
 from referent_probe.stimuli.primes import Span
 from referent_probe.stimuli.quoting import quoted
+
+if TYPE_CHECKING:
+    from referent_probe.mechanism.contrasts import Contrast
+
 
 TARGET_SLOT, ALL, EACH_SPAN, EACH_POSITION = "target-slot", "all", "each-span", "each-position"
 SPANS = {str(span).replace("_", "-"): span for span in Span}
 
 BEFORE_THE_PRIME = "before the first difference, so that causality leaves nothing to patch"
+
+
+def read_heads(text: str) -> tuple[tuple[int, int], ...] | None:
+    """Layers and heads, from 0, of heads as they are written; None for "all".
+
+    Raises:
+        OptionError: Something between the commas is no head.
+
+    Example:
+        >>> read_heads("20.3, 26.0")
+        ((20, 3), (26, 0))
+    """
+    if text.strip() == ALL:
+        return None
+    heads = []
+    for part in text.split(","):
+        layer, dot, head = part.strip().partition(".")
+        if not (dot and layer.isdecimal() and head.isdecimal()):
+            raise OptionError(f"{quoted(part.strip())} names no head: write LAYER.HEAD, as in 20.3,26.0")
+        heads.append((int(layer), int(head)))
+    return tuple(dict.fromkeys(heads))
 
 
 def check_where(where: str) -> str:
@@ -35,7 +63,7 @@ def check_where(where: str) -> str:
         ) from None
 
 
-def places(contrast: Contrast, where: str) -> dict[str, tuple[int, ...]]:
+def places(contrast: "Contrast", where: str) -> dict[str, tuple[int, ...]]:
     """Token positions by the name of the place, in the order of the prompt.
 
     Args:
@@ -75,6 +103,6 @@ def places(contrast: Contrast, where: str) -> dict[str, tuple[int, ...]]:
     return {where: (position % length,)}
 
 
-def reached(contrast: Contrast, positions: Sequence[int]) -> tuple[int, ...]:
+def reached(contrast: "Contrast", positions: Sequence[int]) -> tuple[int, ...]:
     """Positions from the priming pronoun on; before it both runs hold the same."""
     return tuple(p for p in positions if p >= contrast.first_difference)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from referent_probe.errors import OptionError
 from referent_probe.mechanism.cells import Cell
 from referent_probe.mechanism.contrasts import Contrast
-from referent_probe.mechanism.places import BEFORE_THE_PRIME, TARGET_SLOT, places, reached
+from referent_probe.mechanism.places import BEFORE_THE_PRIME, TARGET_SLOT, places, reached, read_heads
 from referent_probe.models.interventions import Cut, Patch, Site
 from referent_probe.stimuli.primes import Span
-from referent_probe.stimuli.quoting import quoted
 
 Head = tuple[int, int]
 """Layer and head, from 0."""
@@ -49,20 +48,16 @@ def parse_heads(text: str, shape: Shape) -> tuple[Head, ...]:
         >>> parse_heads("0.1, 2.3", Shape(layers=4, heads=4, key_value_heads=2))
         ((0, 1), (2, 3))
     """
-    if text.strip() == "all":
+    heads = read_heads(text)
+    if heads is None:
         return tuple((layer, head) for layer in range(shape.layers) for head in range(shape.heads))
-    heads = []
-    for part in text.split(","):
-        layer, dot, head = part.strip().partition(".")
-        if not (dot and layer.isdecimal() and head.isdecimal()):
-            raise OptionError(f"{quoted(part.strip())} names no head: write LAYER.HEAD, as in 20.3,26.0")
-        if int(layer) >= shape.layers or int(head) >= shape.heads:
+    for layer, head in heads:
+        if layer >= shape.layers or head >= shape.heads:
             raise OptionError(
-                f"head {part.strip()} is not there: the model has layers 0 to {shape.layers - 1} with heads 0 to "
+                f"head {layer}.{head} is not there: the model has layers 0 to {shape.layers - 1} with heads 0 to "
                 f"{shape.heads - 1}"
             )
-        heads.append((int(layer), int(head)))
-    return tuple(dict.fromkeys(heads))
+    return heads
 
 
 def patch_cells(

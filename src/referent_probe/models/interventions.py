@@ -128,7 +128,7 @@ Intervention = Patch | Cut
 """One of the two."""
 
 Row = Intervention | Sequence[Intervention]
-"""What is done to a run at once: one intervention, or several together."""
+"""What is done to a run at once: one intervention, or several together; of two at one place the later one stands."""
 
 
 def interventions_of(row: Row) -> tuple[Intervention, ...]:

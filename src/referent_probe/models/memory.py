@@ -1,5 +1,6 @@
 """How much memory a pass takes beyond the model, said before it starts."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -76,3 +77,31 @@ def refuse_too_little(needed: int, device: str, item: str) -> None:
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an allocation failed, on a device or on the CPU."""
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
+
+
+def begin_measuring(device: str) -> int | None:
+    """Let `above` count from now on; what this process holds now, None where that cannot be told."""
+    where = torch.device(device)
+    if where.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(where)
+        return int(torch.cuda.memory_allocated(where))
+    try:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak is what is held now
+    except OSError:
+        return None
+    return _from_status("VmRSS")
+
+
+def above(held: int | None, device: str) -> int | None:
+    """The most bytes that this process held beyond what `begin_measuring` told; None where it told nothing."""
+    where = torch.device(device)
+    peak = int(torch.cuda.max_memory_allocated(where)) if where.type == "cuda" else _from_status("VmHWM")
+    return None if held is None or peak is None else max(0, peak - held)
+
+
+def _from_status(name: str) -> int | None:
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:")), None)

@@ -170,7 +170,7 @@ class Pass:
     def _value(self, patch: Patch) -> Tensor:
         """What the activation becomes [batch, positions, size], or what broadcasts to it."""
         if patch.value is not None:
-            return patch.value
+            return patch.value.to(self.base.residual[0])
         assert self.source is not None
         return self.source.activation(patch.site, patch.layer, patch.positions, patch.head)
 
@@ -226,6 +226,6 @@ class Pass:
     def _replace_pattern(self, attention: Tensor, row: int, patch: Patch) -> None:
         part, queries, own = self._edges(attention, row, patch.positions)
         value = self._value(patch)
-        value = value.expand(value.shape[0], len(queries), self.base.length)
+        value = value.expand(self.batch, len(queries), self.base.length)
         part[:, patch.head, queries, : self.first] = value[..., : self.first]
         part[:, patch.head, queries, own : own + self.width] = value[..., self.first :]

@@ -123,17 +123,25 @@ def block_activations(
         base: The run that is changed.
         layer: Block, from 0.
         rows: Interventions in this block, each with a value of its own; all rows begin where the earliest one does.
-        sites: What to read.
+        sites: What to read; not patterns.
 
     Returns:
         By site [batch, rows, tokens from the rows' first position on, heads * d_head].
 
+    Raises:
+        ValueError: As `patched_logits`, and for interventions in another block.
+
     Example:
         After a patch of the residual stream with what was recorded, the queries are those of the recorded run.
     """
+    if Site.PATTERN in sites:
+        raise ValueError("patterns cannot be read of one block: record a run with Site.PATTERN")
     checked = _checked(base, None, rows)
+    if elsewhere := {one.layer for row in checked for one in row} - {layer}:
+        raise ValueError(f"interventions in block {min(elsewhere)}: only those in block {layer} are run")
     first = min(one.first for row in checked for one in row)
     step = rows_of_a_pass(base.length - first)
+    sites = list(dict.fromkeys(sites))
     parts = [
         Pass(base, None, checked[i : i + step], first).read(bridge, layer, sites) for i in range(0, len(checked), step)
     ]
@@ -152,16 +160,27 @@ def _checked(base: Recorded, source: Recorded | None, rows: Sequence[Row]) -> li
             raise ValueError(f"positions {one.first} to {one.last} lie outside {base.start} to {base.length - 1}")
         if isinstance(one, Patch) and one.value is None and source is None:
             raise ValueError(f"{one.site} of block {one.layer} has neither a value nor a source run")
-        if isinstance(one, Cut):
-            _refuse_blindness(base, one)
+    for row in checked:
+        _refuse_blindness(base, [one for one in row if isinstance(one, Cut)])
     return checked
 
 
-def _refuse_blindness(base: Recorded, cut: Cut) -> None:
-    """A query that attends to nothing has no softmax."""
-    if not all(0 <= key < base.length for key in cut.keys):
-        raise ValueError(f"keys {min(cut.keys)} to {max(cut.keys)} lie outside a prompt of {base.length} tokens")
-    left = base.visible[cut.layer][:, [q - base.start for q in cut.queries]].clone()
-    left[:, :, list(cut.keys)] = False
-    if not bool(left.any(dim=2).all()):
-        raise ValueError(f"block {cut.layer}: a query of {list(cut.queries)} would have nothing left to attend to")
+def _refuse_blindness(base: Recorded, cuts: Sequence[Cut]) -> None:
+    """A query that attends to nothing has no softmax; the cuts of a row act together."""
+    hidden: dict[tuple[int, int | None], Tensor] = {}
+    for cut in sorted(cuts, key=lambda cut: cut.head is not None):  # those of all heads first
+        if not all(0 <= key < base.length for key in cut.keys):
+            raise ValueError(f"keys {min(cut.keys)} to {max(cut.keys)} lie outside a prompt of {base.length} tokens")
+        whole = hidden.get((cut.layer, None))
+        place = (cut.layer, cut.head)
+        if place not in hidden:
+            left = base.visible[cut.layer] if whole is None or cut.head is None else whole
+            hidden[place] = left.clone()
+        rows = torch.tensor([q - base.start for q in cut.queries])
+        hidden[place][:, rows[:, None], torch.tensor(list(cut.keys))] = False
+    for (layer, _), left in hidden.items():
+        blind = (~left.any(dim=2)).any(dim=0).nonzero().flatten().tolist()
+        if blind:
+            raise ValueError(
+                f"block {layer}: a query of {[base.start + q for q in blind]} would have nothing left to attend to"
+            )
