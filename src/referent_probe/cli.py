@@ -52,6 +52,7 @@ app.command("knockout")(cli_jobs.knockout)
 app.command("ablate")(cli_jobs.ablate)
 app.command("head")(cli_jobs.head)
 app.command("circuit")(cli_jobs.circuit)
+app.command("conflation")(cli_jobs.conflation)
 app.command("planted")(planted)
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from referent_probe.cli_guard import OutputError
 from referent_probe.cli_options import (
     SECONDS_BETWEEN_LINES,
     ConfigOption,
@@ -273,6 +274,41 @@ def circuit(
     show_job(_settings(*given), CircuitJob(heads.strip(), largest, numbers), as_json=as_json, quiet=quiet)
 
 
+def conflation(
+    model: ModelArgument,
+    frames: Annotated[
+        Path | None,
+        typer.Option(
+            "--frames", help="TOML file with one-person frames; by default frames.toml beside the model."
+        ),
+    ] = None,
+    frames_at_hand: Annotated[int, typer.Option("--frames-at-hand", help="Frames of each case that are used.")] = 4,
+    frames_per_template: Annotated[int, typer.Option("--frames-per-template", help="Of these, for each sentence.")] = 2,
+    random_sets: Annotated[int, typer.Option("--random-sets", help="Random sets of heads of equal effect.")] = 200,
+    stimuli: ModelStimuliOption = None,
+    password: PasswordOption = None,
+    pairs: PairsOption = 40,
+    order: OrderOption = "both",
+    prompts: PromptsOption = None,
+    out: OutOption = None,
+    seed: SeedOption = 0,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "float32",
+    revision: RevisionOption = None,
+    smallest_share: SmallestOption = 0.01,
+    csv: CsvOption = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Does contextuality reflect referent conflation? The verdict on behaviour, and on the heads behind it."""
+    from referent_probe.jobs.conflation import ConflationJob
+
+    job = ConflationJob(frames, frames_at_hand, frames_per_template, random_sets)
+    given = (model, stimuli, password, pairs, order, prompts, out, seed, device, dtype, revision, smallest_share, csv)
+    show_job(_settings(*given), job, as_json=as_json, quiet=quiet)
+
+
 def _names(text: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
@@ -295,10 +331,14 @@ def show_job(settings: "JobSettings", job: "Job", *, as_json: bool, quiet: bool)
     except KeyboardInterrupt:
         print("stopped; what is finished is kept, and the same command goes on from there", file=sys.stderr)
         raise SystemExit(130) from None
-    if as_json:
-        print(json.dumps(done.summary, indent=1))
-    elif not quiet:
-        print_job(done)
+    try:
+        if as_json:
+            print(json.dumps(done.summary, indent=1))
+        elif not quiet:
+            print_job(done)
+        print(end="", flush=True)
+    except OutputError as error:
+        raise OutputError(f"{error}; the run is complete, and its files are in {str(done.folder)!r}") from error
 
 
 def _with_bar(stage: "Stage", left: Sequence[Any], say: Console) -> Iterable[Any]:

@@ -10,6 +10,7 @@ from referent_probe.analysis.interventions import cell_effects, per_contrast
 from referent_probe.errors import OptionError
 from referent_probe.jobs.effects import LEADING, effects_in_json, estimate, p_value, total_in_words
 from referent_probe.jobs.job import Context, Result, Stage, Tables
+from referent_probe.mechanism.places import read_heads
 from referent_probe.records import INTERVENING
 from referent_probe.stimuli.quoting import quoted
 
@@ -47,6 +48,7 @@ class AblateJob:
                 f"--kinds {','.join(self.kinds)!r}: give at least two of {', '.join(KINDS)}, since one ablation alone "
                 "cannot tell a head's part from the damage"
             )
+        read_heads(self.heads)
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -100,7 +102,7 @@ class AblateJob:
 
         heads = parse_heads(self.heads, context.shape)
         sets: dict[str, tuple[tuple[int, int], ...]] = {head_name(head): (head,) for head in heads}
-        if self.heads.strip() != "all" and len(heads) > 1:
+        if read_heads(self.heads) is not None and len(heads) > 1:
             sets["together"] = heads
         return lambda contrast: ablation_cells(contrast, self.kinds, sets)
 

@@ -15,6 +15,7 @@ from referent_probe.analysis.joint_share import joint_shares, ranking
 from referent_probe.errors import OptionError
 from referent_probe.jobs.effects import total_in_words
 from referent_probe.jobs.job import Context, Result, Stage, Tables
+from referent_probe.mechanism.places import read_heads
 from referent_probe.randomness import generator
 from referent_probe.records import INTERVENING
 
@@ -51,6 +52,8 @@ class CircuitJob:
             raise OptionError(f"--largest {self.largest} is below 1; give 1 or more")
         if not self.top or min(self.top) < 1:
             raise OptionError(f"--top {','.join(map(str, self.top))}: give numbers from 1 on, as in 1,2,5,10")
+        if self.heads:
+            read_heads(self.heads)
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -62,16 +65,23 @@ class CircuitJob:
         return {"heads": self.heads, "largest": self.largest, "top": list(self.top)}
 
     def check(self, context: Context) -> None:
-        """Heads that the model does not have are refused."""
+        """Heads that the model does not have are refused, and numbers of them."""
         from referent_probe.mechanism.sweeps import parse_heads
 
         if self.heads:
             parse_heads(self.heads, context.shape)
+        if min(self.top) > (count := context.shape.layers * context.shape.heads):
+            raise OptionError(
+                f"--top {','.join(map(str, self.top))}: the model has {count} heads; give a number from 1 to {count}"
+            )
 
     def expected(self, context: Context) -> float:
         """Forward passes of one prompt."""
+        from referent_probe.mechanism.sweeps import parse_heads
+
         sweep = self._sweep(context)
-        size, shape = len(self.heads.split(",")) if self.heads else self.largest, context.shape
+        shape = context.shape
+        size = len(parse_heads(self.heads, shape)) if self.heads else self.largest
         # Of the circuit's complements rows begin in the first block; the others, on average, half way up.
         rows = 1.5 * (2 + 2 * size + SUBSETS * (size > 4)) + shape.layers * shape.heads / 2 + len(self.top)
         later = sum(2 + 2 * rows / contrast.length + 4 for contrast in context.contrasts)
@@ -200,6 +210,6 @@ def _without(effects: pd.DataFrame, circuit: Sequence[Head]) -> pd.DataFrame:
     part = effects[effects["what"] == "without"]
     whole = effects[(effects["what"] == "model") & (effects["label"] == " ".join(f"{a}.{b}" for a, b in circuit))]
     already = whole.set_index("contrast")["noise"]
-    place = part["label"].str.split(".", expand=True).astype(int)
+    place = part["label"].str.extract(r"(\d+)\.(\d+)").astype(int)
     noise = part["noise"] - part["contrast"].map(already)
     return part[["contrast", "occupation"]].assign(layer=place[0], head=place[1], noise=noise)

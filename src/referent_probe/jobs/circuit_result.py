@@ -92,15 +92,23 @@ def _in_words(
     chosen = "as named" if given else "the carriers of all occupations, or the leading heads where none is one"
     sentences.append(
         f"Circuit {', '.join(circuit)} ({chosen}): with all other heads at the target slot held at the other run, "
-        f"{faithful} of the total effect is left. It is {'complete' if checks.complete else 'not complete'} (within "
-        f"{COMPLETE_WITHIN:.0%} of the model for every set of its heads removed) and "
-        f"{'minimal' if checks.minimal else 'not minimal: not needed ' + ', '.join(checks.not_needed)}."
+        f"{faithful} of the total effect is left. {_verdict(checks)}"
     )
     for role, text in (("backup", "take over"), ("relies on them", "lose effect")):
         part = dependent[dependent["role"] == role]
         names = ", ".join(f"{r['layer']}.{r['head']} ({r['change']:+.3f})" for r in part.to_dict("records"))
         sentences.append(f"When the circuit is held at the other run, {names or 'no other heads'} {text}.")
     return sentences
+
+
+def _verdict(checks: CircuitChecks) -> str:
+    if checks.complete is None:
+        return "The total effect is too near 0 to say whether it is complete or minimal."
+    return (
+        f"It is {'complete' if checks.complete else 'not complete'} (within {COMPLETE_WITHIN:.0%} of the model for "
+        f"every set of its heads removed) and "
+        f"{'minimal' if checks.minimal else 'not minimal: not needed ' + ', '.join(checks.not_needed)}."
+    )
 
 
 def _leading(joint: pd.DataFrame) -> list[list[str]]:

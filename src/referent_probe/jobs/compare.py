@@ -102,6 +102,8 @@ def compare_surveys(folders: Sequence[Path], out: Path, *, seed: int = 0, csv: b
     }
     run = open_run(out, config, ())
     if run.complete:
+        if csv:
+            run.write_csv()
         summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
         return FinishedJob(out, summary, summary["leading"], was_complete=True)
     table = _models(surveys, seed)

@@ -10,6 +10,7 @@ from referent_probe.analysis.interventions import cell_effects, per_contrast
 from referent_probe.errors import OptionError
 from referent_probe.jobs.effects import effects_in_json, estimate, p_value, total_in_words
 from referent_probe.jobs.job import Context, Result, Stage, Tables
+from referent_probe.mechanism.places import read_heads
 from referent_probe.records import INTERVENING
 from referent_probe.stimuli.quoting import quoted
 
@@ -50,6 +51,7 @@ class KnockoutJob:
             raise OptionError(f"--queries {quoted(self.queries)} is unknown; give one of {', '.join(QUERIES)}")
         if self.window < 0:
             raise OptionError(f"--window {self.window} is below 0; give a number of layers, or 0 for a fifth of them")
+        read_heads(self.heads)
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -87,7 +89,7 @@ class KnockoutJob:
 
         shape = context.shape
         width = self.window or max(1, round(shape.layers / 5))
-        heads = None if self.heads == "all" else parse_heads(self.heads, shape)
+        heads = None if read_heads(self.heads) is None else parse_heads(self.heads, shape)
         return lambda contrast: knockout_cells(contrast, shape, width, MODES[self.mode], self.queries, heads)
 
     def result(self, context: Context, tables: Tables, smallest: float) -> Result:

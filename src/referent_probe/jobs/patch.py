@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from referent_probe.analysis.interventions import cell_effects, per_contrast
-from referent_probe.errors import OptionError
+from referent_probe.errors import OptionError, PromptError
 from referent_probe.jobs.effects import effects_in_json, leading_cells, total_in_words
 from referent_probe.jobs.job import Context, Result, Stage, Tables
+from referent_probe.mechanism.places import BEFORE_THE_PRIME, EACH_SPAN, TARGET_SLOT, check_where, read_heads
 from referent_probe.records import INTERVENING
 from referent_probe.stimuli.quoting import quoted
 
@@ -52,6 +53,8 @@ class PatchJob:
             raise OptionError(f"--target {quoted(self.target)} is unknown; give one of {', '.join(SITES)}{hint}")
         if self.direction not in DIRECTIONS:
             raise OptionError(f"--direction {quoted(self.direction)} is unknown; give one of {', '.join(DIRECTIONS)}")
+        read_heads(self.heads)
+        object.__setattr__(self, "where", check_where(self.where))
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -63,9 +66,13 @@ class PatchJob:
         return {"target": self.target, "where": self.where, "direction": self.direction, "heads": self.heads}
 
     def check(self, context: Context) -> None:
-        """Heads, spans and positions that are not there are refused."""
-        for contrast in context.contrasts:
-            self._cells(context)(contrast)
+        """Heads, spans and positions that are not there are refused, and places where nothing could be patched."""
+        cells = [cell for contrast in context.contrasts for cell in self._cells(context)(contrast)]
+        if all(cell.reason for cell in cells):
+            raise PromptError(
+                f"--where {self.where!r} lies {BEFORE_THE_PRIME}; give {TARGET_SLOT}, another span or position behind "
+                f"the prime, or {EACH_SPAN}"
+            )
 
     def expected(self, context: Context) -> float:
         """Forward passes of one prompt."""
@@ -82,13 +89,11 @@ class PatchJob:
         return cell_stage(context, "patch", self._cells(context), direction=self.direction)
 
     def _cells(self, context: Context) -> "Callable[[Contrast], list[Cell]]":
-        from referent_probe.mechanism.places import check_where
         from referent_probe.mechanism.sweeps import parse_heads, patch_cells
         from referent_probe.models.interventions import Site
 
-        where, site = check_where(self.where), Site(self.target)
-        heads = None if self.heads == "all" else parse_heads(self.heads, context.shape)
-        return lambda contrast: patch_cells(contrast, context.shape, site, where, heads)
+        heads = None if read_heads(self.heads) is None else parse_heads(self.heads, context.shape)
+        return lambda contrast: patch_cells(contrast, context.shape, Site(self.target), self.where, heads)
 
     def result(self, context: Context, tables: Tables, smallest: float) -> Result:
         """Effects of every cell, corrected over all of them."""
@@ -123,7 +128,7 @@ class PatchJob:
         measure = "noise" if self.direction == "noise" else "denoise"
         if not Site(self.target).by_head:
             return {"flow_map": flow_maps({context.model.source.name: as_flow(computed, measure)})}
-        if computed["where"].nunique() == 1 and self.direction == "both" and self.heads == "all":
+        if computed["where"].nunique() == 1 and self.direction == "both" and read_heads(self.heads) is None:
             from referent_probe.figures import head_map
 
             return {"head_map": head_map(*as_heads(computed))}

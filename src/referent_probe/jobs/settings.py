@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from referent_probe.errors import OptionError
 from referent_probe.precision import Dtype
+from referent_probe.stimuli.quoting import quoted
 
 Order = Literal["both", "mf", "fm"]
 """Orders of the options that are run; "mf": masculine first."""
@@ -32,7 +33,7 @@ class JobSettings:
         csv: Write the tables as CSV too.
 
     Raises:
-        OptionError: The smallest share is no share.
+        OptionError: The smallest share is no share, or the order is unknown.
     """
 
     model: str
@@ -53,5 +54,7 @@ class JobSettings:
         for name in ("prompts", "out"):
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, Path(value))
+        if self.order not in get_args(Order):
+            raise OptionError(f"--order {quoted(self.order)} is unknown; give one of {', '.join(get_args(Order))}")
         if not 0 <= self.smallest_share < 1:
             raise OptionError(f"--smallest-share {self.smallest_share} is not a share; give a number from 0 to below 1")

@@ -9,7 +9,7 @@ from typing import Literal
 from referent_probe.errors import PromptError
 from referent_probe.stimuli.options import FORMS, Forms, Gender, OptionOrder
 from referent_probe.stimuli.primes import ContextSetting, Segment, Span, prime_segments, target_segments
-from referent_probe.stimuli.quoting import quoted
+from referent_probe.stimuli.quoting import quoted, shown_path
 from referent_probe.stimuli.templates import Template
 from referent_probe.stimuli.toml_file import read_toml
 
@@ -90,7 +90,7 @@ def load_wording(path: str | Path) -> PromptWording:
         PromptError: the file is missing, over 1 MB or no TOML, or a key is missing, unknown, no text or without its
             slots; the message names the file and the key.
     """
-    shown = repr(str(path))
+    shown = shown_path(path)
     table = read_toml(path, PromptError)
     for key, value in table.items():
         if key not in ("name", "system", "user", "prefill"):

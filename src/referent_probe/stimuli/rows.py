@@ -15,7 +15,7 @@ from pathlib import Path, PureWindowsPath
 
 from referent_probe.errors import StimuliError
 from referent_probe.stimuli.options import Case
-from referent_probe.stimuli.quoting import printable
+from referent_probe.stimuli.quoting import printable, shown_path
 
 COLUMNS = ("occupation(0)", "other-participant(1)", "answer", "pronoun_type", "template")
 OCCUPATION = "$OCCUPATION"
@@ -90,7 +90,7 @@ def read_table(source: str | Path = "builtin", password: str | None = None) -> T
 
 
 def _read_file(path: Path) -> bytes:
-    shown = repr(str(path))
+    shown = shown_path(path)
     try:
         if path.is_dir():
             raise StimuliError(f"{shown} is a folder: give the path of a .tsv or .zip file in it")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from referent_probe.errors import ReferentProbeError
-from referent_probe.stimuli.quoting import printable
+from referent_probe.stimuli.quoting import printable, shown_path
 
 SIZE_LIMIT = 1_000_000
 """Bytes; what is larger is no file of a few lines."""
@@ -23,7 +23,7 @@ def read_small_file(path: Path, refusal: type[ReferentProbeError], cure: str) ->
     Example:
         `read_small_file(Path("mine.toml"), OptionError, "give the path of a TOML file")`
     """
-    shown = repr(str(path))
+    shown = shown_path(path)
     try:
         if path.exists() and not path.is_file():
             raise refusal(f"cannot read {shown} (not a regular file): {cure}")

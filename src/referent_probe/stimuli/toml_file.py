@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from referent_probe.errors import ReferentProbeError
-from referent_probe.stimuli.quoting import printable
+from referent_probe.stimuli.quoting import printable, shown_path
 from referent_probe.stimuli.small_file import read_small_file
 
 KEY_DEPTH = 50
@@ -29,10 +29,10 @@ def read_toml(path: str | Path, refusal: type[ReferentProbeError]) -> dict[str, 
     Example:
         For a file with the line `pairs = 8` it returns `{"pairs": 8}`.
     """
-    path, shown = Path(path), repr(str(path))
+    path, shown = Path(path), shown_path(path)
     content = read_small_file(path, refusal, "give the path of a TOML file of a few lines")
     try:
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")
         if _DEEP_KEY.search(text):
             raise refusal(f"{shown} has a dotted key of over {KEY_DEPTH} names: give a TOML file of a few lines")
         return tomllib.loads(text)

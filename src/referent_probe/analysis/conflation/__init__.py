@@ -1,0 +1,1 @@
+"""Does contextuality reflect referent conflation: the behavioural verdict, and the bridge from heads to dC."""
