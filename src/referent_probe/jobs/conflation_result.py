@@ -15,6 +15,7 @@ from referent_probe.analysis.conflation.verdict import Verdict, verdict
 from referent_probe.analysis.inference import bootstrap_intervals
 from referent_probe.analysis.interventions import per_contrast
 from referent_probe.analysis.summary_parts import as_json, number, records_in_json
+from referent_probe.jobs.conflation_figures import conflation_figures
 from referent_probe.jobs.conflation_plan import Plan, head_effects_of, prime_of
 from referent_probe.jobs.job import Context, Result, Tables
 
@@ -39,7 +40,8 @@ def conflation_result(context: Context, tables: Tables, plan: Plan, skipped: Map
     rows = held_out_rows(tables["contrasts"], at_slot, tables["primed"])
     crossed = bridge(rows, random_rows(at_slot, rows), random_for=plan.matched, seed=seed)  # type: ignore[arg-type]
     beyond = bridge(held_out_rows(tables["contrasts"], later, tables["primed"]), seed=seed)
-    maps = map_agreement(head_effects_of(tables), seed)
+    head_effects = head_effects_of(tables)
+    maps = map_agreement(head_effects, seed)
     harmed = _damages(tables, found.delta)
     both = _mean_of(both_effects(tables["primed"]), seed)
     carriers = _carriers(plan)
@@ -71,7 +73,15 @@ def conflation_result(context: Context, tables: Tables, plan: Plan, skipped: Map
             "carrier_tests": _carrier_table(plan),
             "carried_by_carriers": shares,
         },
-        figures=_figures(effects, found, rows, crossed, tables, plan),
+        figures=conflation_figures(
+            effects=effects,
+            found=found,
+            rows=rows,
+            crossed=crossed,
+            head_effects=head_effects,
+            agreement=maps,
+            carriers=list(plan.carriers.values()),
+        ),
         words=[
             f"Behaviour: {found.words}",
             _index_in_words(index),
@@ -190,12 +200,6 @@ def _carriers_in_words(carriers: Mapping[str, Any]) -> str:
         some = ", ".join(f"{head} ({count})" for head, count in carriers[f"{name}_sometimes"].items())
         parts.append(f"heads that {text} ({name}): {sure}" + (f", and in some of the choices {some}" if some else ""))
     return f"Carriers, chosen on {len(carriers['chosen_on'])} parts of the data: {'; '.join(parts)}."
-
-
-def _figures(
-    effects: pd.DataFrame, found: Verdict, rows: pd.DataFrame, crossed: Bridge, tables: Tables, plan: Plan
-) -> dict[str, Any]:
-    return {}
 
 
 def _leading(found: Verdict, crossed: Bridge) -> list[list[str]]:

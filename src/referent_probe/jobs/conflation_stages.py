@@ -33,6 +33,19 @@ class Stages:
     damage: "Callable[[Plan | None], Stage]"
 
 
+@dataclass(frozen=True)
+class Group:
+    """The contrasts of one pair: a work unit, since files of single contrasts would take longer than the passes.
+
+    Attributes:
+        id: Of the pair.
+        contrasts: All of one stage.
+    """
+
+    id: str
+    contrasts: "tuple[Contrast, ...]"
+
+
 def stages_of(context: Context, job: "ConflationJob", material: Material) -> Stages:
     """All stages of a run.
 
@@ -111,11 +124,10 @@ def _cells_stage(
     def equivalents(contrast: "Contrast", blocks: float) -> float:
         return 2 + 2 * blocks / (contrast.length * model.n_layers) + (4 if contrast.id in checked else 0)
 
-    def cost(contrast: "Contrast") -> float:
-        return equivalents(contrast, planned_blocks(cells_of(contrast), contrast.length, model.n_layers))
+    def cost(group: Group) -> float:
+        return sum(equivalents(c, planned_blocks(cells_of(c), c.length, model.n_layers)) for c in group.contrasts)
 
-    def run(contrast: "Contrast") -> tuple[Tables, dict[str, float]]:
-        began = time.perf_counter()
+    def one(contrast: "Contrast") -> tuple[Tables, dict[str, float]]:
         cells = cells_of(contrast)
         scene = set_scene(model, contrast, sites_of(cells))
         table, measured = run_cells(model, scene, cells)
@@ -125,9 +137,26 @@ def _cells_stage(
         if baselines is not None:
             tables[baselines] = contrast_table(contrast, scene.choices, int(measured["token_blocks"]))
         measured["forward_equivalents"] = equivalents(contrast, measured["token_blocks"])
-        return tables, measured | {"seconds": time.perf_counter() - began}
+        return tables, measured
 
-    return Stage(name, cost, run, contrasts, "primed contrasts")
+    def run(group: Group) -> tuple[Tables, dict[str, float]]:
+        began = time.perf_counter()
+        done = [one(contrast) for contrast in group.contrasts]
+        names = dict.fromkeys(name for tables, _ in done for name in tables)
+        joined = {
+            name: pd.concat([tables[name] for tables, _ in done if name in tables], ignore_index=True) for name in names
+        }
+        added = {key: sum(measured[key] for _, measured in done) for key in ("forward_equivalents", "halvings")}
+        return joined, added | {"seconds": time.perf_counter() - began}
+
+    return Stage(name, cost, run, _by_pair(contrasts), "pairs")
+
+
+def _by_pair(contrasts: "Sequence[Contrast]") -> list[Group]:
+    groups: dict[str, list[Any]] = {}
+    for contrast in contrasts:
+        groups.setdefault(contrast.pair, []).append(contrast)
+    return [Group(pair, tuple(members)) for pair, members in groups.items()]
 
 
 def _behaviour_stage(context: Context, material: Material) -> Stage:
