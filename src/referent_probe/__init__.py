@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from referent_probe.jobs.ablate import AblateJob
     from referent_probe.jobs.circuit import CircuitJob
     from referent_probe.jobs.compare import compare_surveys
+    from referent_probe.jobs.conflation import ConflationJob
     from referent_probe.jobs.head import HeadJob
     from referent_probe.jobs.knockout import KnockoutJob
     from referent_probe.jobs.patch import PatchJob
@@ -41,6 +42,7 @@ _HOMES = {
     "AblateJob": "jobs.ablate",
     "Analysed": "analysing",
     "CircuitJob": "jobs.circuit",
+    "ConflationJob": "jobs.conflation",
     "FORMS": "stimuli.options",
     "HeadJob": "jobs.head",
     "JobSettings": "jobs.settings",
@@ -82,6 +84,7 @@ __all__ = [
     "AblateJob",
     "Analysed",
     "CircuitJob",
+    "ConflationJob",
     "HeadJob",
     "JobSettings",
     "KnockoutJob",

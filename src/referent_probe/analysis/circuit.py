@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from referent_probe.analysis.carriers import share_of_total
-from referent_probe.analysis.inference import bootstrap_intervals, cluster_means
+from referent_probe.analysis.carriers import ROUNDING, share_of_total
+from referent_probe.analysis.inference import bootstrap_intervals, cluster_means, max_t_sign_flip
 from referent_probe.randomness import generator
 
 COMPLETE_WITHIN = 0.1
@@ -29,18 +29,18 @@ class CircuitChecks:
 
     Attributes:
         table: Rows as `figures_circuit.circuit_checks` takes them: `check` (faithfulness, completeness, minimality),
-            `label`, `size`, `circuit`, `model`, `change` with `_mean`, `_low`, `_high` (95 % over occupations; logits),
-            `n` occupations.
+            `label` (of completeness, how many heads K has), `removed` (the heads of K), `size`, `circuit`, `model`,
+            `change` with `_mean`, `_low`, `_high` (95 % over occupations; logits), `n` occupations.
         faithfulness: F(C) over F(M), with its interval; NaN where the total effect is near 0.
         complete: Whether C is faithful and complete within `COMPLETE_WITHIN`; None where the total effect is near 0.
-        minimal: Whether every head is needed.
-        not_needed: Heads that change less than `NEEDED_FROM` for every K.
+        minimal: Whether every head is needed; None where the total effect is near 0.
+        not_needed: Heads that change less than `NEEDED_FROM` for every K; () where the total effect is near 0.
     """
 
     table: pd.DataFrame
     faithfulness: tuple[float, float, float]
     complete: bool | None
-    minimal: bool
+    minimal: bool | None
     not_needed: tuple[str, ...]
 
 
@@ -75,9 +75,11 @@ def check_circuit(effects: pd.DataFrame, heads: Sequence[str], seed: int) -> Cir
     gaps = [abs(float(circuit[""].mean() - model[""].mean()))]
     for removed in model:
         if removed:
+            out = len(removed.split(" "))
             gaps.append(abs(float(circuit[removed].mean() - model[removed].mean())))
             rows.append(
-                {"check": "completeness", "label": removed, "size": len(heads) - len(removed.split(" "))}
+                {"check": "completeness", "label": _how_many(out, len(heads)), "size": len(heads) - out}
+                | {"removed": removed}
                 | _estimate("circuit", circuit[removed], seed)
                 | _estimate("model", model[removed], seed)
             )
@@ -89,20 +91,30 @@ def check_circuit(effects: pd.DataFrame, heads: Sequence[str], seed: int) -> Cir
             if head not in removed.split(" ")
             and (with_it := " ".join(h for h in heads if h in {*removed.split(" "), head})) in circuit
         }
-        # The largest change of any occupation's mean would favour noise; that of the mean over occupations does not.
+        # Size over occupations: changes of opposite signs shall not cancel, nor one occupation's noise decide.
         best = max(changes.values(), key=lambda change: float(np.abs(change).mean()))
         if float(np.abs(best).mean()) < NEEDED_FROM * scale:
             not_needed.append(head)
         rows.append({"check": "minimality", "label": head, "size": len(heads)} | _estimate("change", best, seed))
     table = pd.DataFrame(rows).assign(n=len(total))
-    faithful = _ratio(circuit[""], total, seed)
+    if scale < ROUNDING:
+        return CircuitChecks(table, (np.nan, np.nan, np.nan), complete=None, minimal=None, not_needed=())
     return CircuitChecks(
         table=table,
-        faithfulness=faithful,
-        complete=None if scale == 0 else bool(max(gaps) <= COMPLETE_WITHIN * scale),
+        faithfulness=_ratio(circuit[""], total, seed),
+        complete=bool(max(gaps) <= COMPLETE_WITHIN * scale),
         minimal=not not_needed,
         not_needed=tuple(not_needed),
     )
+
+
+def _how_many(removed: int, heads: int) -> str:
+    """How many heads a set has, in the words of a legend."""
+    if removed == heads:
+        return "all heads"
+    if removed == 1:
+        return "one head"
+    return "all heads but one" if removed == heads - 1 else "several heads"
 
 
 def _estimate(name: str, values: "pd.Series[float]", seed: int) -> dict[str, float]:
@@ -113,7 +125,7 @@ def _estimate(name: str, values: "pd.Series[float]", seed: int) -> dict[str, flo
 def _ratio(effect: "pd.Series[float]", total: "pd.Series[float]", seed: int) -> tuple[float, float, float]:
     interval = bootstrap_intervals(total.to_numpy(dtype=np.float64)[:, None], seed=seed).iloc[0]
     if len(total) < 2 or not (interval["low"] > 0 or interval["high"] < 0):
-        return (float("nan"),) * 3
+        return np.nan, np.nan, np.nan
     found = share_of_total(
         np.array(effect, dtype=np.float64), np.array(total, dtype=np.float64), generator(seed, "faithfulness")
     )
@@ -132,15 +144,16 @@ def changed_by_ablation(alone: pd.DataFrame, without: pd.DataFrame, smallest: fl
     Returns:
         One row a head: `alone`, `without` and `change` with `_low` and `_high` (logits; 95 % over occupations),
         `p_max_t` of the change over all heads, `role`: "backup" where the change is significant, at least the smallest
-        effect, and of the total effect's kind (the head carries more when others are gone), "relies on them" where it
-        carries less, "none" otherwise.
+        effect, and the head carries more when others are gone, "relies on them" where it carries less, "none"
+        otherwise. No rows without a head outside.
 
     Example:
         Of two heads that copy the prime where one suffices, each has no effect alone and all of it without the other:
         a backup head.
     """
-    from referent_probe.analysis.inference import max_t_sign_flip
-
+    if without.empty:
+        estimates = [f"{name}{end}" for name in ("alone", "without", "change") for end in ("", "_low", "_high")]
+        return pd.DataFrame(columns=["layer", "head", *estimates, "p_max_t", "role"])
     wide = [
         table.pivot(index=["contrast", "occupation"], columns=["layer", "head"], values="noise")
         for table in (alone, without.merge(alone[["contrast", "layer", "head"]], on=["contrast", "layer", "head"]))

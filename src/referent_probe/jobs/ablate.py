@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from referent_probe.analysis.conflation.damage import Damage
 from referent_probe.analysis.interventions import cell_effects, per_contrast
 from referent_probe.errors import OptionError
+from referent_probe.jobs.ablation_damage import damages, unprimed_rows
 from referent_probe.jobs.effects import LEADING, effects_in_json, estimate, p_value, total_in_words
 from referent_probe.jobs.job import Context, Result, Stage, Tables
 from referent_probe.mechanism.places import read_heads
@@ -87,7 +89,7 @@ class AblateJob:
         from referent_probe.jobs.cell_stage import cell_stage
         from referent_probe.mechanism.ablation_values import fill
 
-        return cell_stage(
+        inner = cell_stage(
             context,
             "ablate",
             self._cells(context),
@@ -96,6 +98,21 @@ class AblateJob:
             ),
             extra_passes=len({"unprimed", "null"} & set(self.kinds)) + (2 if self._needs_pool else 0),
         )
+        named = self._named(context)
+        if not named or not self._needs_pool:
+            return inner
+
+        def run(contrast: "Contrast") -> tuple[Tables, dict[str, float]]:
+            tables, measured = inner.run(contrast)
+            return tables | {"controls": unprimed_rows(context, contrast, named, pool)}, measured
+
+        return Stage(inner.name, inner.cost, run)
+
+    def _named(self, context: Context) -> tuple[tuple[int, int], ...]:
+        """Heads that were named, which are looked at for damage together."""
+        from referent_probe.mechanism.sweeps import parse_heads
+
+        return () if read_heads(self.heads) is None else parse_heads(self.heads, context.shape)
 
     def _cells(self, context: Context) -> "Callable[[Contrast], list[Cell]]":
         from referent_probe.mechanism.sweeps import ablation_cells, head_name, parse_heads
@@ -112,11 +129,17 @@ class AblateJob:
         seed = context.settings.seed
         effects = cell_effects(table, MEASURES, smallest, seed, tested=["removed"])
         effects["total"] = float(table.groupby("occupation")["total_effect"].mean().mean())
+        harmed: list[Damage] = []
+        words = [total_in_words(tables["contrasts"], seed), _in_words(effects, smallest)]
+        if len(tables["controls"]):
+            harmed, reason = damages(context, tables, self._named(context))
+            words += [f"{one.words[0].upper()}{one.words[1:]}." for one in harmed]
+            words += [f"{reason[0].upper()}{reason[1:]}."] if reason else []
         return Result(
-            summary={"effects": effects_in_json(effects, MEASURES)},
+            summary={"effects": effects_in_json(effects, MEASURES), "damage": [one.as_json() for one in harmed]},
             tables={"effects": effects},
             figures=_figures(effects),
-            words=[total_in_words(tables["contrasts"], seed), _in_words(effects, smallest)],
+            words=words,
             leading=_leading(effects),
         )
 

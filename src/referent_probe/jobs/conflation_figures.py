@@ -13,8 +13,9 @@ from referent_probe.analysis.conflation.carrier_sets import CarrierSets, differe
 from referent_probe.analysis.conflation.head_map_agreement import MapAgreement
 from referent_probe.analysis.conflation.pair_rows import CUTS, pair_rows
 from referent_probe.analysis.conflation.verdict import Verdict
-from referent_probe.figures_conflation import difference_maps, effects_with_verdict
-from referent_probe.figures_conflation_bridge import cut_pair_by_pair, delta_c_split, phi_bars
+from referent_probe.figures_conflation import effects_with_verdict, phi_bars
+from referent_probe.figures_conflation_heads import difference_maps
+from referent_probe.figures_conflation_pairs import cut_pair_by_pair, delta_c_split
 
 
 def conflation_figures(
@@ -55,7 +56,7 @@ def difference_map_table(head_effects: pd.DataFrame, carriers: Sequence[CarrierS
         carriers: K and R of every choice.
 
     Returns:
-        The table that `figures_conflation.difference_maps` takes.
+        The table that `figures_conflation_heads.difference_maps` takes.
     """
     maps = head_maps(head_effects, ["same", "other", "third"])
     other, same = (difference(maps[prime], maps["third"]) for prime in ("other", "same"))
@@ -77,7 +78,7 @@ def delta_c_rows(rows: pd.DataFrame) -> pd.DataFrame:
         rows: As in `pair_rows.pair_rows`.
 
     Returns:
-        The table that `figures_conflation_bridge.delta_c_split` takes.
+        The table that `figures_conflation_pairs.delta_c_split` takes.
     """
     pairs = pair_rows(rows)
     parts = [

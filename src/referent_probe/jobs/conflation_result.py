@@ -63,7 +63,7 @@ def conflation_result(context: Context, tables: Tables, plan: Plan, skipped: Map
             "bridge": _bridge(crossed),
             "bridge_cut_at_all_later_tokens": _bridge(beyond),
             "head_maps": [_agreement(one) for one in maps],
-            "damage": [_damage(one) for one in harmed],
+            "damage": [one.as_json() for one in harmed],
             "not_asked": dict(skipped),
             "sentence": crossed.mechanism.sentence,
         },
@@ -182,15 +182,6 @@ def _agreement(one: MapAgreement) -> dict[str, Any]:
         name: number(float(getattr(one, name))) for name in ("ceiling", "across_halves", "across_halves_ceiling")
     }
     return {"direction": one.direction, "spearman": as_json(one.spearman), "n_heads": one.n_heads, **numbers}
-
-
-def _damage(one: Damage) -> dict[str, Any]:
-    return {
-        "what": one.what,
-        "change": as_json(one.change) | {"confidence": 0.9},
-        "margin": one.margin,
-        "p": number(one.p),
-    }
 
 
 def _carriers_in_words(carriers: Mapping[str, Any]) -> str:

@@ -1,12 +1,14 @@
 """Does a cut leave alone what it should: the effect of the own pronoun, unprimed choices, loss on neutral text?"""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 from statsmodels.stats.weightstats import DescrStatsW
 
 from referent_probe.analysis.inference import Interval
 from referent_probe.analysis.invariance import equivalence_p
+from referent_probe.analysis.summary_parts import as_json, number
 from referent_probe.errors import OptionError
 
 LEVEL = 0.05
@@ -35,6 +37,11 @@ class Damage:
     def survives(self) -> bool:
         """Whether the change is shown to be within the margin."""
         return self.p <= LEVEL
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it for `summary.json`."""
+        change = as_json(self.change) | {"confidence": 0.9}
+        return {"what": self.what, "change": change, "margin": self.margin, "p": number(self.p), "words": self.words}
 
 
 def damage(

@@ -103,11 +103,13 @@ def pair_rows(table: pd.DataFrame) -> PairRows:
         raise OptionError(f"the table of held-out pairs lacks {', '.join(map(repr, missing))}: give these columns.")
     strange = table.loc[~table["member"].isin([1, 2]), "member"]
     if len(strange):
-        raise OptionError(f"member {strange.iloc[0]!r}: the sentences of a pair are 1 and 2.")
+        raise OptionError(f"member {strange.iloc[0]}: the sentences of a pair are 1 and 2.")
     names = needed + [name for name in ("m0", "e_third_frame") if name in table.columns and table[name].notna().any()]
     if table.duplicated([*_KEYS, "member"]).any():
-        twice = table.loc[table.duplicated([*_KEYS, "member"]), [*_KEYS, "member"]].iloc[0].tolist()
-        raise OptionError(f"{twice} comes twice: give one row for each member and option order of a pair.")
+        twice = table.loc[table.duplicated([*_KEYS, "member"]), [*_KEYS, "member"]].iloc[0]
+        raise OptionError(
+            f"{', '.join(map(str, twice))} comes twice: give one row for each member and option order of a pair."
+        )
     wide = table.pivot(index=_KEYS, columns="member", values=names).sort_index()
     wide = wide.reindex(columns=pd.MultiIndex.from_product([names, [1, 2]]))
     known = wide.dropna()

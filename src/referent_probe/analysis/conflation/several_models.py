@@ -94,5 +94,8 @@ def holm_level(others: ArrayLike, level: float = LEVEL) -> float:
     """
     known = np.asarray(others, dtype=np.float64)
     known = known[np.isfinite(known)]
-    steps = level / np.arange(1, len(known) + 2)
-    return float(next(p for p in steps if multipletests([p, *known], alpha=level, method="holm")[0][0]))
+    if not len(known):
+        return level
+    # The step at which this one comes last: after all of the others that are rejected before it.
+    rejected = multipletests([1.0, *known], alpha=level, method="holm")[0].sum()
+    return float(level / (len(known) + 1 - rejected))
