@@ -20,7 +20,7 @@ from referent_probe.measure_settings import MeasureSettings
 
 def main(
     model: cli_options.ModelOption = cli_options.DEFAULT_MODEL,
-    stimuli: cli_options.StimuliOption = "builtin",
+    stimuli: cli_options.ModelStimuliOption = None,
     password: cli_options.PasswordOption = None,
     pairs: Annotated[int | None, typer.Option("--pairs", help="Pairs, drawn by seed; all by default.")] = None,
     draws: Annotated[int, typer.Option("--draws", help="Answers to draw beside the exact probabilities.")] = 0,

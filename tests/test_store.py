@@ -285,3 +285,65 @@ def test_a_run_of_another_job_is_said_to_be_one(tmp_path: Path) -> None:
     open_run(tmp_path / "run", {"job": "measure"}, ()).finish({}, {"found": 1}, {}, {})
     with pytest.raises(RunError, match=r"holds a run of 'measure', not of 'analyse'; name another folder$"):
         open_run(tmp_path / "run", {"job": "analyse"}, ())
+
+
+def test_a_run_that_is_refused_before_anything_is_computed_leaves_nothing(tmp_path: Path) -> None:
+    run = open_run(tmp_path / "a" / "run", CONFIG, PATCHING)
+    with pytest.raises(RunError, match="refused"), run.removed_if_refused():
+        raise RunError("refused")
+    assert not run.folder.exists()
+    (tmp_path / "mine").mkdir()
+    run = open_run(tmp_path / "mine", CONFIG, PATCHING)
+    with pytest.raises(KeyboardInterrupt), run.removed_if_refused(), run.writing_alone():
+        raise KeyboardInterrupt
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+def test_a_run_that_fails_later_keeps_what_was_computed(tmp_path: Path) -> None:
+    run = open_run(tmp_path / "run", CONFIG, PATCHING)
+
+    def fail() -> None:
+        with run.removed_if_refused(), run.writing_alone():
+            run.save_unit("u1", tables(), {})
+            raise RunError("late")
+
+    with pytest.raises(RunError, match="late"):
+        fail()
+    assert run.has("u1")
+    assert open_run(run.folder, CONFIG, PATCHING).config == CONFIG
+
+
+def test_a_refusal_leaves_a_process_at_work_alone(tmp_path: Path) -> None:
+    refused, at_work = (open_run(tmp_path / "run", CONFIG, PATCHING) for _ in range(2))
+    with at_work.writing_alone():
+        with pytest.raises(RunError, match="refused"), refused.removed_if_refused():
+            raise RunError("refused")
+        at_work.save_unit("u1", tables(), {})
+    assert open_run(tmp_path / "run", CONFIG, PATCHING).has("u1")
+
+
+def test_a_refusal_between_another_process_s_start_and_its_first_unit_is_survived(tmp_path: Path) -> None:
+    refused, other = (open_run(tmp_path / "run", CONFIG, PATCHING) for _ in range(2))
+    with pytest.raises(RunError, match="refused"), refused.removed_if_refused():
+        raise RunError("refused")
+    assert not (tmp_path / "run").exists()
+    with other.writing_alone():
+        other.finish(tables(), {}, {}, {})
+    assert open_run(tmp_path / "run", CONFIG, PATCHING).complete
+
+
+def test_a_lock_that_its_holder_removed_keeps_nobody_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opened before the holder removed it, it is a file of nobody's; a third process has made another."""
+    import fcntl
+
+    real = fcntl.flock
+
+    def late(file: Any, how: int) -> None:
+        real(file, how)
+        (tmp_path / "run" / ".lock").unlink()
+        (tmp_path / "run" / ".lock").write_text("")
+
+    run = open_run(tmp_path / "run", CONFIG, PATCHING)
+    monkeypatch.setattr(fcntl, "flock", late)
+    with pytest.raises(RunError, match="another process is writing"), run.writing_alone():
+        raise AssertionError("must not be reached")

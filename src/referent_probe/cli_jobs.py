@@ -287,7 +287,7 @@ def conflation(
     random_sets: Annotated[int, typer.Option("--random-sets", help="Random sets of heads of equal effect.")] = 200,
     stimuli: ModelStimuliOption = None,
     password: PasswordOption = None,
-    pairs: PairsOption = 30,
+    pairs: PairsOption = 24,
     order: OrderOption = "both",
     prompts: PromptsOption = None,
     out: OutOption = None,

@@ -15,7 +15,7 @@ from referent_probe.precision import LARGEST_DIFFERENCE
 from referent_probe.provenance import versions
 from referent_probe.records import MEASUREMENT
 from referent_probe.run_files import check_out
-from referent_probe.stimuli.beside_model import stimuli_for, wording_for
+from referent_probe.stimuli.beside_model import stimuli_for, what_is_read, wording_for
 from referent_probe.stimuli.primes import ContextSetting
 from referent_probe.stimuli.prompts import choice_prompt
 from referent_probe.stimuli.templates import Pair, StimulusSet, draw_pairs, load_stimuli
@@ -72,6 +72,7 @@ def measure(
     from referent_probe.models.source import find_model
 
     source = find_model(settings.model, revision=settings.revision, notify=notify)
+    notify(what_is_read(settings.model, settings.stimuli, settings.prompts))
     temperatures = tuple(sorted({*TEMPERATURES, settings.temperature}))
     chosen = tuple(setting for setting in ContextSetting if setting in settings.settings)
     config = {
@@ -96,36 +97,37 @@ def measure(
     run = open_run(out, config, MEASUREMENT)
     if run.complete:
         return _read_finished(run, settings.csv)
-    model = load_model(
-        settings.model,
-        revision=settings.revision,
-        device=settings.device,
-        dtype=settings.dtype,
-        interventions=False,
-        notify=notify,
-    )
-    sampling = SamplingSettings(settings.temperature, settings.top_k)
-    request = Request(
-        wording=wording,
-        settings=chosen,
-        sampling=resolve_settings(model, sampling, override=settings.override),
-        temperatures=temperatures,
-        draws=settings.draws,
-        joint="joint" not in settings.leave_out,
-        sentences="sentences" not in settings.leave_out,
-        comprehension=frozenset(pair.id for pair in asked),
-        seed=settings.seed,
-    )
-    _state_size(model, pairs, request, notify)
-    left = [pair for pair in pairs if not run.has(pair.id)]
-    if len(left) < len(pairs):
-        notify(f"going on: {len(pairs) - len(left)} of {len(pairs)} pairs are done already")
-    with run.writing_alone():
-        request = replace(request, roots=roots_of(model, pairs, request))
-        for pair in progress(left):
-            measured = measure_pair(model, pair, request)
-            run.save_unit(pair.id, measured.tables, measured.measured)
-        return _finish(run, [pair.id for pair in pairs], model, request, settings)
+    with run.removed_if_refused():
+        model = load_model(
+            settings.model,
+            revision=settings.revision,
+            device=settings.device,
+            dtype=settings.dtype,
+            interventions=False,
+            notify=notify,
+        )
+        sampling = SamplingSettings(settings.temperature, settings.top_k)
+        request = Request(
+            wording=wording,
+            settings=chosen,
+            sampling=resolve_settings(model, sampling, override=settings.override),
+            temperatures=temperatures,
+            draws=settings.draws,
+            joint="joint" not in settings.leave_out,
+            sentences="sentences" not in settings.leave_out,
+            comprehension=frozenset(pair.id for pair in asked),
+            seed=settings.seed,
+        )
+        _state_size(model, pairs, request, notify)
+        left = [pair for pair in pairs if not run.has(pair.id)]
+        if len(left) < len(pairs):
+            notify(f"going on: {len(pairs) - len(left)} of {len(pairs)} pairs are done already")
+        with run.writing_alone():
+            request = replace(request, roots=roots_of(model, pairs, request))
+            for pair in progress(left):
+                measured = measure_pair(model, pair, request)
+                run.save_unit(pair.id, measured.tables, measured.measured)
+            return _finish(run, [pair.id for pair in pairs], model, request, settings)
 
 
 def _state_size(model: "LoadedModel", pairs: Sequence[Pair], request: "Request", notify: Callable[[str], None]) -> None:

@@ -18,7 +18,7 @@ from referent_probe.provenance import versions
 from referent_probe.records import PATCHING
 from referent_probe.report import in_words
 from referent_probe.run_files import check_out
-from referent_probe.stimuli.beside_model import stimuli_for, wording_for
+from referent_probe.stimuli.beside_model import stimuli_for, what_is_read, wording_for
 from referent_probe.stimuli.templates import draw_pairs, load_stimuli
 from referent_probe.store import Run, open_run
 
@@ -38,8 +38,7 @@ class Settings:
         password: Of an encrypted zip; WinoPron's published one is tried first.
         pairs: Number of pairs, drawn by seed and spread over occupations.
         flow_pairs: Number of those pairs whose residual stream is swept by layer and span (one option order).
-        prompts: TOML file with a wording of one's own; None for prompts.toml in the model's folder,
-            else the built-in one.
+        prompts: TOML file with a wording; None for prompts.toml in the model's folder, else the built-in one.
         out: Run folder; None for one under `runs/` named after model, stimuli, pairs and seed.
         seed: Of every draw.
         device: "auto", "cpu", "cuda", ….
@@ -138,6 +137,7 @@ def patch_priming_pronoun(
     from referent_probe.models.source import find_model
 
     source = find_model(settings.model, revision=settings.revision, notify=notify)
+    notify(what_is_read(settings.model, settings.stimuli, settings.prompts))
     about = {
         "model": {
             "name": name,
@@ -164,21 +164,22 @@ def patch_priming_pronoun(
     run = open_run(out, config, PATCHING)
     if run.complete:
         return _read_finished(run, settings.csv)
-    model = load_model(
-        settings.model, revision=settings.revision, device=settings.device, dtype=settings.dtype, notify=notify
-    )
-    contrasts = build_contrasts(pairs, model.tokenizer, wording, model.quirks)
-    _refuse_too_long(contrasts, model)
-    works = plan(contrasts, model, flow_pairs=settings.flow_pairs, seed=settings.seed)
-    refuse_too_little(expected_bytes(works, model), model.device, "the longest prompt")
-    left = [work for work in works if not run.has(work.contrast.id)]
-    if len(left) < len(works):
-        notify(f"going on: {len(works) - len(left)} of {len(works)} contrasts are done already")
-    with run.writing_alone():
-        for work in progress(left, model):
-            patched = patch_contrast(model, work)
-            run.save_unit(work.contrast.id, patched.tables, patched.measured)
-        return _finish(run, [work.contrast.id for work in works], about, model, settings)
+    with run.removed_if_refused():
+        model = load_model(
+            settings.model, revision=settings.revision, device=settings.device, dtype=settings.dtype, notify=notify
+        )
+        contrasts = build_contrasts(pairs, model.tokenizer, wording, model.quirks)
+        _refuse_too_long(contrasts, model)
+        works = plan(contrasts, model, flow_pairs=settings.flow_pairs, seed=settings.seed)
+        refuse_too_little(expected_bytes(works, model), model.device, "the longest prompt")
+        left = [work for work in works if not run.has(work.contrast.id)]
+        if len(left) < len(works):
+            notify(f"going on: {len(works) - len(left)} of {len(works)} contrasts are done already")
+        with run.writing_alone():
+            for work in progress(left, model):
+                patched = patch_contrast(model, work)
+                run.save_unit(work.contrast.id, patched.tables, patched.measured)
+            return _finish(run, [work.contrast.id for work in works], about, model, settings)
 
 
 def _refuse_too_long(contrasts: "Sequence[Contrast]", model: "LoadedModel") -> None:
@@ -231,8 +232,7 @@ def _draw(summary: dict[str, Any], tables: dict[str, pd.DataFrame], effects: dic
         "attention_by_layer": figures.attention_by_layer(heads),
         "pair_effects": figures.pair_effects(contrasts[contrasts["left_out"].isna()]),
     }
-    flow = effects["flow_effects"]
-    reached = flow[flow["reason"].isna()]
+    reached = effects["flow_effects"].loc[lambda flow: flow["reason"].isna()]
     if len(reached):
         drawn["flow_map"] = figures.flow_map(reached)
     return drawn

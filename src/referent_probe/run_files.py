@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,36 @@ def writing(folder: Path) -> Iterator[None]:
             f"cannot write to {str(folder)!r}: {error.strerror or error}; free space or name another folder with "
             "--out; what is finished is kept, and the same command goes on from there"
         ) from error
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a run's folder for this process, by a file `.lock` in it; a killed process lets go of it.
+
+    Raises:
+        RunError: Another process holds it, or the folder cannot be written.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows has no such lock
+        yield
+        return
+    with writing(folder):
+        file = (folder / ".lock").open("w")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Who held it may have removed it meanwhile; then it keeps nobody away.
+            is_there = os.path.samestat(os.fstat(file.fileno()), (folder / ".lock").stat())
+        except OSError as error:
+            raise _held(folder) from error
+        if not is_there:
+            raise _held(folder)
+        yield
+
+
+def _held(folder: Path) -> RunError:
+    return RunError(f"another process is writing to {str(folder)!r}; wait for it, or name another folder")
 
 
 def write_json(path: Path, value: Any) -> None:

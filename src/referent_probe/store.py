@@ -8,7 +8,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import pandas as pd
 from referent_probe.errors import RunError
 from referent_probe.provenance import git_commit, versions
 from referent_probe.records import conform
-from referent_probe.run_files import check_out, intact, read_object, sha256_of, write_json, writing
+from referent_probe.run_files import check_out, intact, locked, read_object, sha256_of, write_json, writing
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,14 @@ class Run:
         config: What fixes its results; the same configuration goes on in the same folder.
         tables: Names of the tables that each work unit has, of `records.SCHEMAS`.
         complete: Whether it is finished, so that nothing is left to do.
+        is_new: Whether the folder was not there before.
     """
 
     folder: Path
     config: Mapping[str, Any]
     tables: tuple[str, ...]
     complete: bool
+    is_new: bool = False
 
     def has(self, unit: str) -> bool:
         """Whether a work unit is finished and every byte of it is as it was written."""
@@ -53,28 +55,17 @@ class Run:
         Raises:
             RunError: Another process is writing to it.
         """
-        try:
-            import fcntl
-        except ImportError:  # Windows has no such lock
-            yield
-            return
-        with writing(self.folder):
-            file = (self.folder / ".lock").open("w")
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise RunError(
-                    f"another process is writing to {str(self.folder)!r}; wait for it, or name another folder"
-                ) from error
+        with writing(self.folder):  # another process, refused, may have removed what it had made
+            self.folder.mkdir(parents=True, exist_ok=True)
+        with locked(self.folder):
             if (self.folder / "manifest.json").is_file():
                 raise RunError(
                     f"another process has just finished the run in {str(self.folder)!r}; give the same command again "
                     "to see it"
                 )
-            begun, units = self.folder / "config.json", self.folder / "units"
-            if read_object(begun) != self.config:
-                if units.is_dir() and any(units.iterdir()):
+            begun = self.folder / "config.json"
+            if not begun.is_file() or read_object(begun) != self.config:
+                if _holds_units(self.folder):
                     raise RunError(
                         f"another process has begun a run with another configuration in {str(self.folder)!r}; name "
                         "another folder with --out"
@@ -83,6 +74,23 @@ class Run:
                     write_json(begun, dict(self.config))
             yield
         (self.folder / ".lock").unlink(missing_ok=True)
+
+    @contextmanager
+    def removed_if_refused(self) -> Iterator[None]:
+        """Where what is done within ends before anything is computed, leave the place as it was found.
+
+        A folder with a configuration and nothing else would look like a run that can go on.
+        """
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError, RunError), locked(self.folder):  # another process may be at work there
+                if not _holds_units(self.folder) and not (self.folder / "manifest.json").is_file():
+                    for name in ("config.json", ".lock"):
+                        (self.folder / name).unlink(missing_ok=True)
+                    if self.is_new:
+                        self.folder.rmdir()
+            raise
 
     def save_unit(self, unit: str, tables: Mapping[str, pd.DataFrame], measured: Mapping[str, float]) -> None:
         """Keep a finished work unit: its tables and what was measured on the way (seconds, counts).
@@ -199,12 +207,13 @@ def open_run(folder: Path, config: Mapping[str, Any], tables: tuple[str, ...]) -
     begun = folder / "config.json"
     if not begun.is_file():
         with writing(folder):
+            is_new = not folder.exists()
             folder.mkdir(parents=True, exist_ok=True)
             write_json(begun, settled)
-        return Run(folder, settled, tables, complete=False)
+        return Run(folder, settled, tables, complete=False, is_new=is_new)
     before = read_object(begun)
-    manifest, units = folder / "manifest.json", folder / "units"
-    if before != settled and not manifest.is_file() and not (units.is_dir() and any(units.iterdir())):
+    manifest = folder / "manifest.json"
+    if before != settled and not manifest.is_file() and not _holds_units(folder):
         # Begun and refused before anything was computed, or another process is at its first unit: the lock tells.
         return Run(folder, settled, tables, complete=False)
     if before.get("job") != settled.get("job"):
@@ -228,3 +237,8 @@ def open_run(folder: Path, config: Mapping[str, Any], tables: tuple[str, ...]) -
             "folder to compute it again, or name another one with --out"
         )
     return Run(folder, settled, tables, complete=True)
+
+
+def _holds_units(folder: Path) -> bool:
+    units = folder / "units"
+    return units.is_dir() and any(units.iterdir())

@@ -14,6 +14,8 @@ from referent_probe.planted.plant import NAMES, plant
 from referent_probe.priming_pronoun import Settings, patch_priming_pronoun
 
 PAIRS = 8
+TOLERANCE = 0.01
+"""Of an effect, as the README promises; logits of those below 1."""
 UNMOVED = ("binder", "stereotyper")
 """The partner prime does not move them."""
 
@@ -31,6 +33,13 @@ def draw(folder: Path, out: Path, seed: int) -> None:
     assert set(done.heads["carrier"]) <= {"both", "none"}
     found = set(zip(called["layer"].tolist(), called["head"].tolist(), strict=True))
     assert found == (set() if truth["name"] in UNMOVED else wanted)
+    expected = truth["target_slot_effects"]
+    assert len(expected) == len(done.heads) == 20
+    for head in done.heads.itertuples():
+        wanted = expected[f"{head.layer}.{head.head}"]
+        tolerance = TOLERANCE * max(abs(wanted), 1)
+        assert (head.denoise_mean, head.noise_mean) == pytest.approx((wanted, wanted), abs=tolerance)
+    assert done.summary["total_effect"]["mean"] == pytest.approx(sum(expected.values()), abs=TOLERANCE * 4)
     effects = truth["effects"]["partner"]
     occupations = done.summary["n_occupations"]
     assert occupations == PAIRS

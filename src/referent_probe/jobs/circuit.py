@@ -18,6 +18,7 @@ from referent_probe.jobs.job import Context, Result, Stage, Tables
 from referent_probe.mechanism.places import read_heads
 from referent_probe.randomness import generator
 from referent_probe.records import INTERVENING
+from referent_probe.stimuli.quoting import quoted
 
 if TYPE_CHECKING:
     from referent_probe.mechanism.cells import Cell
@@ -51,7 +52,7 @@ class CircuitJob:
         if self.largest < 1:
             raise OptionError(f"--largest {self.largest} is below 1; give 1 or more")
         if not self.top or min(self.top) < 1:
-            raise OptionError(f"--top {','.join(map(str, self.top))}: give numbers from 1 on, as in 1,2,5,10")
+            raise OptionError(f"--top {quoted(','.join(map(str, self.top)))}: give numbers from 1 on, as in 1,2,5,10")
         if self.heads:
             read_heads(self.heads)
 
@@ -72,7 +73,8 @@ class CircuitJob:
             parse_heads(self.heads, context.shape)
         if min(self.top) > (count := context.shape.layers * context.shape.heads):
             raise OptionError(
-                f"--top {','.join(map(str, self.top))}: the model has {count} heads; give a number from 1 to {count}"
+                f"--top {quoted(','.join(map(str, self.top)))}: the model has {count} heads; give a number from 1 to "
+                f"{count}"
             )
 
     def expected(self, context: Context) -> float:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from referent_probe.errors import OptionError
 from referent_probe.jobs.job import Context, Result, Stage, Tables
+from referent_probe.mechanism.places import HEAD
 from referent_probe.records import INTERVENING
 from referent_probe.stimuli.quoting import quoted
 
@@ -37,8 +38,7 @@ class HeadJob:
     name: str = "head"
 
     def __post_init__(self) -> None:
-        layer, _, number = self.head.partition(".")
-        if not (layer.isdecimal() and number.isdecimal()):
+        if HEAD.fullmatch(self.head) is None:
             raise OptionError(f"{quoted(self.head)} names no head: write LAYER.HEAD, as in 26.0")
         if self.path_pairs < 0:
             raise OptionError(f"--path-pairs {self.path_pairs} is below 0; give 0 or more")

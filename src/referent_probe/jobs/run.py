@@ -17,7 +17,7 @@ from referent_probe.precision import LARGEST_DIFFERENCE
 from referent_probe.provenance import versions
 from referent_probe.records import SCHEMAS
 from referent_probe.run_files import check_out
-from referent_probe.stimuli.beside_model import stimuli_for, wording_for
+from referent_probe.stimuli.beside_model import stimuli_for, what_is_read, wording_for
 from referent_probe.stimuli.templates import draw_pairs, load_stimuli
 from referent_probe.store import Run, open_run
 
@@ -68,6 +68,7 @@ def run_job(
     from referent_probe.models.source import find_model
 
     source = find_model(settings.model, revision=settings.revision, notify=notify)
+    notify(what_is_read(settings.model, settings.stimuli, settings.prompts))
     about = {
         "model": {
             "name": name,
@@ -95,18 +96,19 @@ def run_job(
     run = open_run(out, config, job.tables)
     if run.complete:
         return _read_finished(run, settings.csv)
-    model = load_model(
-        settings.model, revision=settings.revision, device=settings.device, dtype=settings.dtype, notify=notify
-    )
-    context, left_out = _context(settings, model, pairs, wording, notify)
-    job.check(context)
-    _state_size(context, job)
-    held = begin_measuring(model.device)
-    with run.writing_alone():
-        units = [_save_left_out(run, contrast) for contrast in left_out]
-        for stage in job.stages(context, lambda: run.collect(units)[0]):
-            units.extend(_do(run, stage, context, progress))
-        return _finish(run, units, about, context, job, above(held, model.device))
+    with run.removed_if_refused():
+        model = load_model(
+            settings.model, revision=settings.revision, device=settings.device, dtype=settings.dtype, notify=notify
+        )
+        context, left_out = _context(settings, model, pairs, wording, notify)
+        job.check(context)
+        _state_size(context, job)
+        held = begin_measuring(model.device)
+        with run.writing_alone():
+            units = [_save_left_out(run, contrast) for contrast in left_out]
+            for stage in job.stages(context, lambda: run.collect(units)[0]):
+                units.extend(_do(run, stage, context, progress))
+            return _finish(run, units, about, context, job, above(held, model.device))
 
 
 def _context(

@@ -15,6 +15,7 @@ from referent_probe.models.load import LoadedModel
 from referent_probe.models.reading import Root, read
 from referent_probe.models.tokens import EncodedPrompt, encode
 from referent_probe.stimuli.primes import ContextSetting
+from referent_probe.stimuli.prompts import Prompt
 from referent_probe.stimuli.questions import Question, listings, question_prompt, questions
 from referent_probe.stimuli.templates import Pair, Template
 
@@ -22,11 +23,10 @@ Asked = tuple[ContextSetting, Question, int, tuple[str, ...]]
 """Setting, question, number of the listing, answers as they are listed."""
 
 
-def asked_of(
-    model: LoadedModel, pair: Pair, template: Template, settings: Sequence[ContextSetting]
-) -> tuple[list[Asked], list[EncodedPrompt]]:
+def questions_on(
+    pair: Pair, template: Template, settings: Sequence[ContextSetting]
+) -> tuple[list[Asked], list[Prompt]]:
     """All questions on a template in all listings, with their prompts."""
-    quirks = replace(model.quirks, prefill=True)  # answers are begun for the model even where choices are not
     asked = [
         (setting, question, i, listed)
         for setting in settings
@@ -34,11 +34,23 @@ def asked_of(
         for i, listed in enumerate(listings(question.answers))
     ]
     partner = pair.partner(template)
-    prompts = [
-        encode(question_prompt(template, partner, setting, question, listed), model.tokenizer, quirks)
-        for setting, question, _, listed in asked
+    return asked, [
+        question_prompt(template, partner, setting, question, listed) for setting, question, _, listed in asked
     ]
-    return asked, prompts
+
+
+def asked_of(
+    model: LoadedModel, pair: Pair, template: Template, settings: Sequence[ContextSetting]
+) -> tuple[list[Asked], list[EncodedPrompt]]:
+    """All questions on a template in all listings, with their prompts as token ids."""
+    quirks = replace(model.quirks, prefill=True)  # answers are begun for the model even where choices are not
+    asked, prompts = questions_on(pair, template, settings)
+    return asked, [encode(prompt, model.tokenizer, quirks) for prompt in prompts]
+
+
+def as_answered(answer: str) -> str:
+    """What a model says to give an answer: the answer and the closing quotation mark."""
+    return f'{answer}"'
 
 
 def comprehension_rows(
@@ -71,7 +83,7 @@ def comprehension_rows(
         tails: list[tuple[int, tuple[int, ...]]] = []
         for row, (prompt, (_, _, _, listed)) in enumerate(zip(prompts, asked, strict=True)):
             for answer in listed:
-                ids = own_tokens(prompt, f'{answer}"', model.tokenizer)
+                ids = own_tokens(prompt, as_answered(answer), model.tokenizer)
                 if ids is None:
                     raise PromptError(f"the tokenizer joins the answer {answer!r} with the end of its prompt")
                 tails.append((row, ids))

@@ -15,21 +15,27 @@ from referent_probe.models.reading import Root, read
 from referent_probe.models.tokens import EncodedPrompt, encode
 from referent_probe.stimuli.joint_prompts import joint_prompt
 from referent_probe.stimuli.options import FORMS, OptionOrder
+from referent_probe.stimuli.prompts import Prompt
 from referent_probe.stimuli.templates import Pair
 
 _CELLS = tuple(product((1, 2), OptionOrder, OptionOrder))
 
 
-def joint_prompts(model: LoadedModel, pair: Pair) -> list[EncodedPrompt]:
+def joint_questions(pair: Pair) -> list[Prompt]:
     """24 prompts: by sentence order and both option orders, for the first answer and for the second after either."""
-    # The answers stand in the model's own turn, so that they are begun for it even where choices are not.
-    quirks = replace(model.quirks, prefill=True)
     forms = FORMS[pair.case]
     return [
-        encode(joint_prompt(pair, order, (list_1, list_2), first), model.tokenizer, quirks)
+        joint_prompt(pair, order, (list_1, list_2), first)
         for order, list_1, list_2 in _CELLS
         for first in (None, forms.feminine, forms.masculine)
     ]
+
+
+def joint_prompts(model: LoadedModel, pair: Pair) -> list[EncodedPrompt]:
+    """The prompts of `joint_questions` as token ids."""
+    # The answers stand in the model's own turn, so that they are begun for it even where choices are not.
+    quirks = replace(model.quirks, prefill=True)
+    return [encode(prompt, model.tokenizer, quirks) for prompt in joint_questions(pair)]
 
 
 def joint_rows(

@@ -11,6 +11,14 @@ from referent_probe.stimuli.primes import ContextSetting, prime_segments
 from referent_probe.stimuli.templates import Pair, Template
 
 
+def whole_sentences(pair: Pair, template: Template, setting: ContextSetting) -> tuple[str, str]:
+    """Prime and sentence with the feminine form filled in, and with the masculine one."""
+    before = "".join(segment.text for segment in prime_segments(pair.partner(template), setting))
+    forms = FORMS[template.case]
+    feminine, masculine = (f"{before} {template.filled(form)}".lstrip() for form in (forms.feminine, forms.masculine))
+    return feminine, masculine
+
+
 def sentence_rows(
     model: LoadedModel, pair: Pair, template: Template, settings: Sequence[ContextSetting]
 ) -> list[dict[str, Any]]:
@@ -30,11 +38,9 @@ def sentence_rows(
     Example:
         log P("she could pay." | "The baker told the guest that") less log P("he could pay." | the same).
     """
-    forms = FORMS[template.case]
     begun, tails = [], []
     for setting in settings:
-        before = "".join(segment.text for segment in prime_segments(pair.partner(template), setting))
-        texts = [f"{before} {template.filled(form)}".lstrip() for form in (forms.feminine, forms.masculine)]
+        texts = whole_sentences(pair, template, setting)
         feminine, masculine = (model.tokenizer(text)["input_ids"] for text in texts)
         shared = shared_length(feminine, masculine)
         begun.append(feminine[:shared])

@@ -3,6 +3,7 @@
 Nothing here needs a model, so that a slip is refused before one is loaded.
 """
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 TARGET_SLOT, ALL, EACH_SPAN, EACH_POSITION = "target-slot", "all", "each-span", "each-position"
 SPANS = {str(span).replace("_", "-"): span for span in Span}
+
+HEAD = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})")
+"""LAYER.HEAD, from 0."""
 
 BEFORE_THE_PRIME = "before the first difference, so that causality leaves nothing to patch"
 
@@ -34,10 +38,10 @@ def read_heads(text: str) -> tuple[tuple[int, int], ...] | None:
         return None
     heads = []
     for part in text.split(","):
-        layer, dot, head = part.strip().partition(".")
-        if not (dot and layer.isdecimal() and head.isdecimal()):
+        found = HEAD.fullmatch(part.strip())
+        if found is None:
             raise OptionError(f"{quoted(part.strip())} names no head: write LAYER.HEAD, as in 20.3,26.0")
-        heads.append((int(layer), int(head)))
+        heads.append((int(found[1]), int(found[2])))
     return tuple(dict.fromkeys(heads))
 
 

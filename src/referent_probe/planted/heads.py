@@ -94,8 +94,13 @@ def _at_dots(flags: Functional, values: tuple[str, ...], into: tuple[str, ...]) 
 
 
 def _options_reader() -> Head:
-    """The target slot reads the case off the options: half of its attention lies on the masculine one."""
-    channels = (({"quote": 30.0}, {"gendered": 1.0}), ({"quote": 30.0}, {"asked": 1.0}), _rest(45.0))
+    """The target slot reads the case off the masculine option, the only one whose form tells its case.
+
+    All of its attention lies there. If it lay on both options evenly, rounding of their equal scores would decide how
+    evenly, and would come out enlarged in the logits.
+    """
+    masculine = {"case_n": 1.0, "case_a": 1.0, "case_p": 1.0}
+    channels = (({"quote": 30.0}, masculine), ({"quote": 30.0}, {"asked": 1.0}), _rest(45.0))
     into = {name: {i: 1.0} for i, name in enumerate(("shown_n", "shown_a", "shown_p"))}
     return Head(channels, _copy("case_n", "case_a", "case_p"), into, "quote", "pronoun")
 

@@ -32,7 +32,7 @@ _CHAT = "{{ bos_token }}{% for message in messages %}{{ message['content'] }}\n{
 
 def tokens_of(texts: Iterable[str]) -> list[str]:
     """Every token of the texts, special ones first, in alphabetical order."""
-    return [BOS, EOS, UNKNOWN, *sorted(set(words_of(texts)))]
+    return [BOS, EOS, UNKNOWN, *sorted(set(words_of(set(texts))))]
 
 
 def tokenizer_of(tokens: Sequence[str]) -> Any:
@@ -61,7 +61,7 @@ def vocabulary(tokens: Sequence[str], rule: Rule) -> Vocabulary:
     for case, forms in FORMS.items():
         for gender, sign in ((Gender.FEMININE, 0.5), (Gender.MASCULINE, -0.5)):
             read = logits[index[forms.of(gender)]]
-            read[f"shown_{_CASES[case]}"] = 40.0
+            read[f"shown_{_CASES[case]}"] = 20.0
             read |= {"answer": sign, "quote": sign * (MIDPOINT - rule.constant)}
             if rule.prior:
                 read["answer_prior"] = sign
