@@ -278,9 +278,7 @@ def conflation(
     model: ModelArgument,
     frames: Annotated[
         Path | None,
-        typer.Option(
-            "--frames", help="TOML file with one-person frames; by default frames.toml beside the model."
-        ),
+        typer.Option("--frames", help="TOML file with one-person frames; by default frames.toml beside the model."),
     ] = None,
     frames_at_hand: Annotated[int, typer.Option("--frames-at-hand", help="Frames of each case that are used.")] = 4,
     frames_per_template: Annotated[int, typer.Option("--frames-per-template", help="Of these, for each sentence.")] = 2,

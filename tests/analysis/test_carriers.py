@@ -1,7 +1,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tests.synthetic import heads_table
 
 from referent_probe.analysis.carriers import (
     CarrierRule,
@@ -12,6 +11,7 @@ from referent_probe.analysis.carriers import (
     smallest_effect,
     total_effect,
 )
+from tests.synthetic import heads_table
 
 RULE = CarrierRule()
 

@@ -11,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom, binomtest, fisher_exact
 from statsmodels.stats.multitest import multipletests
-from tests.measured import write_run
 
 from referent_probe.analysis import noise_in_words, sampling_noise
 from referent_probe.analysis.agreement_form import agreement_form
@@ -28,6 +27,7 @@ from referent_probe.analysis.sampling_noise import (
 )
 from referent_probe.errors import OptionError, RunError
 from referent_probe.randomness import generator
+from tests.measured import write_run
 
 KEYS = list(COLUMNS[:5])
 SOME = generator(0, "some rates").random((12, 2, 4))
