@@ -20,8 +20,9 @@ demo: $(READY)
 figures: demo
 	cp runs/demo/figures/*.png figures/
 
+# A process a core, each with one thread: small models are slower with more.
 test: $(READY)
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .

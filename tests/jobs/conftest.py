@@ -47,14 +47,22 @@ def plain() -> Callable[[Path], Any]:
 @pytest.fixture(scope="session")
 def run(loaded: Callable[[Path], Any]) -> Callable[..., Any]:
     """Runs a job on a folder into another, with settings and `run_job`'s own arguments by name."""
+    from matplotlib.figure import Figure
+
     import referent_probe.models.load as load
     from referent_probe.jobs.run import run_job
     from referent_probe.jobs.settings import JobSettings
+
+    savefig = Figure.savefig
+
+    def small(figure: Any, file: Any, **given: Any) -> None:
+        savefig(figure, file, **given | {"dpi": 40})
 
     def run(folder: Path, job: Any, out: Path, *, progress: Any = None, notify: Any = None, **settings: Any) -> Any:
         own = {name: value for name, value in (("progress", progress), ("notify", notify)) if value is not None}
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(load, "load_model", lambda model, **_: loaded(Path(model)))
+            patch.setattr(Figure, "savefig", small)  # quicker; what figures show is tested elsewhere
             return run_job(JobSettings(str(folder), out=out, device="cpu", **settings), job, **own)
 
     return run

@@ -16,4 +16,4 @@ def of_gated_repeater(do: Do) -> Done:
 
 def of_binder(do: Do) -> Done:
     """A model without any effect, and a survey without flow."""
-    return do("binder", SurveyJob(flow_pairs=0, leading=0))
+    return do("binder", SurveyJob(flow_pairs=0, leading=0), pairs=2)

@@ -175,7 +175,7 @@ def test_choices_without_a_prime_tell_damage(
     do: Do, planted: Callable[..., Path], plain: Callable[[Path], Any], loaded: Callable[[Path], Any]
 ) -> None:
     """Of the saturator's constant head, which holds them: at 0 they fall by 3, at its mean they stay."""
-    done = do("saturator", AblateJob("4.2", ("zero", "mean")))
+    done = do("saturator", AblateJob("4.2", ("zero", "mean")), pairs=3)
     table = done.table("controls")
     folder = planted("saturator")
     by_hand = ByHand(plain(folder), done)

@@ -47,7 +47,7 @@ def test_the_planted_circuit_is_found_faithful_complete_and_minimal(planted_circ
 
 def test_with_a_head_missing_it_is_not_complete(do: Do) -> None:
     """4.0 carries a quarter of a logit of 2.25, more than a tenth."""
-    done = do("gated-conflater", CircuitJob("4.1", top=(1,)))
+    done = do("gated-conflater", CircuitJob("4.1", top=(1,)), pairs=2)
     found = done.summary["circuit"]
     assert (found["given"], found["complete"], found["minimal"]) == (True, False, True)
     assert found["faithfulness"]["share"] == pytest.approx(2 / 2.25, abs=0.005)
@@ -56,7 +56,7 @@ def test_with_a_head_missing_it_is_not_complete(do: Do) -> None:
 
 
 def test_with_a_head_too_many_it_is_not_minimal_and_the_head_is_named(do: Do) -> None:
-    done = do("gated-conflater", CircuitJob("4.0, 4.1,4.3", top=(1,)), pairs=3)
+    done = do("gated-conflater", CircuitJob("4.0, 4.1,4.3", top=(1,)), pairs=2)
     distractors = {f"{head['layer']}.{head['head']}" for head in done.truth["distractors"]}
     found = done.summary["circuit"]
     assert (found["heads"], found["complete"], found["minimal"]) == (["4.0", "4.1", "4.3"], True, False)

@@ -32,7 +32,7 @@ def test_totals_and_carriers_are_those_of_the_surveys(compared: FinishedJob, sur
     table = pd.read_parquet(compared.folder / "models.parquet")
     assert table["model"].tolist() == ["conflater", "gated-repeater", "binder"]
     assert table["total_mean"].tolist() == [one.total for one in surveyed]
-    assert table["n"].tolist() == [12, 6, 6]
+    assert table["n"].tolist() == [12, 6, 2]
     assert table["carriers"].tolist() == ["4.0", "4.3, 4.2", ""]
     assert table["confirmed"].tolist() == ["4.0", "none", "none"]
     assert (table["layers"].tolist(), table["heads"].tolist()) == ([5] * 3, [4] * 3)

@@ -21,17 +21,17 @@ from tests.twins import twin_activations, twin_logits
 
 @pytest.fixture(scope="module")
 def conflater(do: Do) -> Done:
-    return do("conflater", HeadJob("4.0", path_pairs=2))
+    return do("conflater", HeadJob("4.0", path_pairs=1), pairs=3)
 
 
 @pytest.fixture(scope="module")
 def repeater(do: Do) -> Done:
-    return do("repeater", HeadJob("4.2", path_pairs=1))
+    return do("repeater", HeadJob("4.2", path_pairs=0), pairs=2)
 
 
 @pytest.fixture(scope="module")
 def early(do: Do) -> Done:
-    return do("repeater", HeadJob("0.2", path_pairs=2), pairs=2)
+    return do("repeater", HeadJob("0.2", path_pairs=2), pairs=1)
 
 
 def paths(done: Done) -> pd.DataFrame:
@@ -48,7 +48,7 @@ def test_the_sender_of_the_conflaters_carrier_sends_through_values_alone(conflat
     """The truth: 1.1 writes the gendered word of a sentence at its full stop, for the heads of block 4."""
     (sender,) = (h for h in conflater.truth["carriers"] if h["where"] == "sentence-end")
     table = paths(conflater)
-    assert len(table) == 2 * 2 * 3 * 16  # two pairs of two contrasts, three inputs, all earlier heads
+    assert len(table) == 2 * 3 * 16  # two contrasts of one pair, three inputs, all earlier heads
     assert table["contrast"].str.endswith("-mf").all()
     known = (table["what"] == "v") & (table["layer"] == sender["layer"]) & (table["head"] == sender["head"])
     for direction in ("denoise", "noise"):
@@ -58,7 +58,7 @@ def test_the_sender_of_the_conflaters_carrier_sends_through_values_alone(conflat
     assert card.loc[("v", "1.1"), "effect_mean"] == pytest.approx(4.0, abs=0.04)
     assert card.loc["q"]["effect_mean"].abs().max() < 0.01
     assert "through values 1.1 (+4.0" in conflater.summary["in_words"]
-    assert card["n"].tolist() == [2] * len(card)
+    assert card["n"].tolist() == [1] * len(card)
 
 
 def test_a_path_equals_a_full_pass_with_everything_else_held(

@@ -143,10 +143,10 @@ def test_the_flow_of_a_planted_model(do: Do) -> None:
 
 
 def test_one_direction_is_its_half_of_both(do: Do) -> None:
-    both = do("gated-repeater", PatchJob())
+    both = do("gated-repeater", PatchJob(), pairs=1)
     effects = both.table("effects")
     for direction, changed, left in (("denoise", "cm", "cf"), ("noise", "cf", "cm")):
-        one = do("gated-repeater", PatchJob(direction=direction))
+        one = do("gated-repeater", PatchJob(direction=direction), pairs=1)
         stored = one.table("interventions")
         assert stored[f"log_odds_{left}"].isna().all()
         pd.testing.assert_series_equal(

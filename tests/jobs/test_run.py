@@ -48,9 +48,9 @@ def without_clocks(folder: Path) -> Any:
 
 RESUMED = {
     "ablate": (AblateJob("4.0,4.1,3.0", ("mean", "resample")), 1),
-    "circuit, in the second stage": (CircuitJob(top=(1, 2)), 5),
-    "head, among the paths": (HeadJob("1.0", path_pairs=1), 6),
-    "survey, in the last stage": (SurveyJob(flow_pairs=1, leading=1), 10),
+    "circuit, in the second stage": (CircuitJob(top=(1, 2)), 3),
+    "head, among the paths": (HeadJob("1.0", path_pairs=1), 3),
+    "survey, in the last stage": (SurveyJob(flow_pairs=1, leading=1), 5),
 }
 
 
@@ -58,15 +58,14 @@ RESUMED = {
 def test_stopped_and_resumed_gives_the_same_bytes(
     job: Any, after: int, run: Run, do: Do, planted: Callable[..., Path], tmp_path: Path
 ) -> None:
-    whole = do("gated-conflater", job, pairs=2).folder
-    settings = {"pairs": 2, "order": "mf"}
+    whole = do("gated-conflater", job, **SMALL).folder
     folder = planted("gated-conflater")
     with pytest.raises(KeyboardInterrupt):
-        run(folder, job, tmp_path / "run", progress=interrupting(after), **settings)
+        run(folder, job, tmp_path / "run", progress=interrupting(after), **SMALL)
     assert len(list((tmp_path / "run" / "units").iterdir())) == after
     assert not (tmp_path / "run" / "manifest.json").exists()
     said: list[str] = []
-    done = run(folder, job, tmp_path / "run", notify=said.append, **settings)
+    done = run(folder, job, tmp_path / "run", notify=said.append, **SMALL)
     assert not done.was_complete
     assert any(line.startswith("going on: ") for line in said)
     names = sorted(file.name for file in whole.glob("*.parquet"))
@@ -143,7 +142,7 @@ def test_sentences_stay_out_of_the_folder(do: Do, planted: Callable[..., Path]) 
         do("conflater", PatchJob()),
         do("conflater", KnockoutJob(window=1)),
         do("saturator", AblateJob()),
-        do("conflater", HeadJob("4.0", path_pairs=2)),
+        do("conflater", HeadJob("4.0", path_pairs=1), pairs=3),
         do("gated-conflater", CircuitJob(top=(1, 2, 20))),
         surveys.of_conflater(do),
     ]
@@ -169,7 +168,7 @@ COSTS = {
     "flow": lambda do: do("conflater", flow_job()),
     "knockout": lambda do: do("conflater", KnockoutJob(window=1)),
     "ablate": lambda do: do("saturator", AblateJob()),
-    "head": lambda do: do("conflater", HeadJob("4.0", path_pairs=2)),
+    "head": lambda do: do("conflater", HeadJob("4.0", path_pairs=1), pairs=3),
     "circuit": lambda do: do("gated-conflater", CircuitJob(top=(1, 2, 20))),
 }
 
