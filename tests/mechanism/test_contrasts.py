@@ -93,6 +93,6 @@ def test_pronouns_of_unequal_length_are_left_out_and_shown(
 def test_if_all_are_left_out_it_says_so(
     pairs: tuple[Pair, ...], tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_reason_to_leave_out", lambda feminine, masculine: "they differ")
+    monkeypatch.setattr(module, "reason_to_leave_out", lambda feminine, masculine: "they differ")
     with pytest.raises(PromptError, match="none of 24 contrasts can be patched: they differ"):
         build_contrasts(pairs, tokenizer)
