@@ -17,11 +17,11 @@ def _one_thread(one_thread: None) -> None:
 
 
 @pytest.fixture(scope="session")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """The folder of a planted model, by name and, where it is not the model's own, architecture."""
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a planted model, by name."""
     from referent_probe.planted.plant import plant
 
-    return cache(lambda name, *kind: plant(name, tmp_path_factory.mktemp("planted") / name, *kind))
+    return cache(lambda name: plant(name, tmp_path_factory.mktemp("planted") / name))
 
 
 @pytest.fixture(scope="session")
@@ -55,14 +55,18 @@ def run(loaded: Callable[[Path], Any]) -> Callable[..., Any]:
 
     savefig = Figure.savefig
 
-    def small(figure: Any, file: Any, **given: Any) -> None:
-        savefig(figure, file, **given | {"dpi": 40})
+    def small(figure: Any, file: Path, **given: Any) -> None:
+        """Quicker: what figures show is tested elsewhere."""
+        if file.suffix == ".png":
+            savefig(figure, file, dpi=40)
+        else:
+            file.write_bytes(b"")
 
     def run(folder: Path, job: Any, out: Path, *, progress: Any = None, notify: Any = None, **settings: Any) -> Any:
         own = {name: value for name, value in (("progress", progress), ("notify", notify)) if value is not None}
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(load, "load_model", lambda model, **_: loaded(Path(model)))
-            patch.setattr(Figure, "savefig", small)  # quicker; what figures show is tested elsewhere
+            patch.setattr(Figure, "savefig", small)
             return run_job(JobSettings(str(folder), out=out, device="cpu", **settings), job, **own)
 
     return run
@@ -70,7 +74,7 @@ def run(loaded: Callable[[Path], Any]) -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def do(
-    planted: Callable[..., Path],
+    planted: Callable[[str], Path],
     loaded: Callable[[Path], Any],
     run: Callable[..., Any],
     tmp_path_factory: pytest.TempPathFactory,
@@ -79,7 +83,7 @@ def do(
 
     @cache
     def finished(name: str, job: Any, settings: tuple[tuple[str, Any], ...]) -> Done:
-        folder, given = planted(*name.split(" ")), dict(settings)
+        folder, given = planted(name), dict(settings)
         out = tmp_path_factory.mktemp(job.name) / "run"
         run(folder, job, out, **given)
         context = context_of(folder, loaded(folder), given["pairs"], given.get("seed", 0), given["order"])

@@ -6,7 +6,7 @@ from tests.jobs.planted import Do, Done
 
 def of_conflater(do: Do) -> Done:
     """Just enough occupations for claims that are held out."""
-    return do("conflater", SurveyJob(flow_pairs=3, leading=2), pairs=12)
+    return do("conflater", SurveyJob(flow_pairs=2, leading=2), pairs=12)
 
 
 def of_gated_repeater(do: Do) -> Done:

@@ -102,7 +102,7 @@ class ByHand:
 
 
 @pytest.fixture(scope="module")
-def by_hand(saturator: Done, planted: Callable[..., Path], plain: Callable[[Path], Any]) -> ByHand:
+def by_hand(saturator: Done, planted: Callable[[str], Path], plain: Callable[[Path], Any]) -> ByHand:
     return ByHand(plain(planted("saturator")), saturator)
 
 
@@ -130,7 +130,7 @@ def test_the_mean_is_that_of_prompts_of_the_kind(saturator: Done, by_hand: ByHan
 
 @pytest.mark.parametrize(("kind", "setting"), [("unprimed", ContextSetting.C0), ("null", ContextSetting.N1)])
 def test_values_without_a_priming_pronoun(
-    kind: str, setting: ContextSetting, saturator: Done, by_hand: ByHand, planted: Callable[..., Path],
+    kind: str, setting: ContextSetting, saturator: Done, by_hand: ByHand, planted: Callable[[str], Path],
     loaded: Callable[[Path], Any],
 ) -> None:  # fmt: skip
     folder = planted("saturator")
@@ -172,7 +172,7 @@ def test_named_heads_are_ablated_together_too(do: Do) -> None:
 
 
 def test_choices_without_a_prime_tell_damage(
-    do: Do, planted: Callable[..., Path], plain: Callable[[Path], Any], loaded: Callable[[Path], Any]
+    do: Do, planted: Callable[[str], Path], plain: Callable[[Path], Any], loaded: Callable[[Path], Any]
 ) -> None:
     """Of the saturator's constant head, which holds them: at 0 they fall by 3, at its mean they stay."""
     done = do("saturator", AblateJob("4.2", ("zero", "mean")), pairs=3)

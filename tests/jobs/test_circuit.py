@@ -110,7 +110,7 @@ def test_an_occupation_is_patched_by_the_ranking_of_the_half_that_it_is_not_in(p
 
 
 def test_sets_of_heads_equal_full_passes(
-    planted_circuit: Done, planted: Callable[..., Path], plain: Callable[[Path], Any]
+    planted_circuit: Done, planted: Callable[[str], Path], plain: Callable[[Path], Any]
 ) -> None:
     """The circuit without 4.0: every head but 4.1 from the other run."""
     network = plain(planted("gated-conflater"))

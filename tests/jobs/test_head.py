@@ -62,7 +62,7 @@ def test_the_sender_of_the_conflaters_carrier_sends_through_values_alone(conflat
 
 
 def test_a_path_equals_a_full_pass_with_everything_else_held(
-    conflater: Done, planted: Callable[..., Path], plain: Callable[[Path], Any]
+    conflater: Done, planted: Callable[[str], Path], plain: Callable[[Path], Any]
 ) -> None:
     """1.1 at the prime's full stop is the cf run's, and only 4.0's values hear of it: by hooks of a plain GPT-2."""
     network = plain(planted("conflater"))
@@ -189,7 +189,7 @@ def scores_ids(monkeypatch: pytest.MonkeyPatch, model: Any, seen: list[Tensor], 
 
 
 def test_copying_equals_plain_arithmetic(
-    repeater: Done, planted: Callable[..., Path], plain: Callable[[Path], Any]
+    repeater: Done, planted: Callable[[str], Path], plain: Callable[[Path], Any]
 ) -> None:
     """Value of the pronoun, through the head's rows of the output matrix and the unembedding, final scale held."""
     network = plain(planted("repeater"))

@@ -92,11 +92,9 @@ def test_z_at_the_target_slot_finds_the_carriers(name: str, do: Do) -> None:
 
 
 def test_keys_and_values_go_by_key_value_head(do: Do) -> None:
-    """Head 4.0 takes the gender from the prime's full stop, through the values that it shares with 4.1."""
-    found = {
-        target: do("conflater grouped-query", PatchJob(target, "prime-after-pronoun"), pairs=2).table("effects")
-        for target in ("k", "v")
-    }
+    """Heads 4.2 and 4.3 read the gender off the pronoun, through the values that they share."""
+    done = {target: do("gated-repeater", PatchJob(target, "priming-pronoun"), pairs=2) for target in ("k", "v")}
+    found = {target: one.table("effects") for target, one in done.items()}
     for table in found.values():
         assert len(table) == 5 * 2
         assert dict(zip(table["head"], table["label"], strict=True)) == {
@@ -104,11 +102,11 @@ def test_keys_and_values_go_by_key_value_head(do: Do) -> None:
             1: "serves query heads 2 to 3",
         }
     reading = found["v"].set_index(["layer", "head"])["denoise_mean"]
-    assert reading[4, 0] == pytest.approx(4.0, abs=0.04)
-    assert reading.drop((4, 0)).abs().max() < 0.01
+    assert reading[4, 1] == pytest.approx(done["v"].total, abs=0.02)
+    assert reading.drop((4, 1)).abs().max() < 0.01
     assert found["k"]["denoise_mean"].abs().max() < 0.01
-    some = do("conflater grouped-query", PatchJob("v", "prime-after-pronoun", heads="4.1, 3.2,3.3"), pairs=2)
-    assert list(some.table("effects")[["layer", "head"]].itertuples(index=False, name=None)) == [(4, 0), (3, 1)]
+    some = do("gated-repeater", PatchJob("v", "priming-pronoun", heads="4.3, 3.1,3.0"), pairs=1)
+    assert list(some.table("effects")[["layer", "head"]].itertuples(index=False, name=None)) == [(4, 1), (3, 0)]
 
 
 def test_query_heads_serve_themselves(context: Context) -> None:

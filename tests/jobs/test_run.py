@@ -56,7 +56,7 @@ RESUMED = {
 
 @pytest.mark.parametrize(("job", "after"), RESUMED.values(), ids=RESUMED)
 def test_stopped_and_resumed_gives_the_same_bytes(
-    job: Any, after: int, run: Run, do: Do, planted: Callable[..., Path], tmp_path: Path
+    job: Any, after: int, run: Run, do: Do, planted: Callable[[str], Path], tmp_path: Path
 ) -> None:
     whole = do("gated-conflater", job, **SMALL).folder
     folder = planted("gated-conflater")
@@ -77,7 +77,7 @@ def test_stopped_and_resumed_gives_the_same_bytes(
 
 
 def test_a_complete_run_is_shown_and_nothing_computed(
-    run: Run, planted: Callable[..., Path], tmp_path: Path, loaded: Callable[[Path], Any]
+    run: Run, planted: Callable[[str], Path], tmp_path: Path, loaded: Callable[[Path], Any]
 ) -> None:
     first = run(planted("conflater"), PatchJob(), tmp_path / "run", **SMALL)
     assert not first.was_complete
@@ -107,7 +107,7 @@ OTHERS: dict[str, tuple[Any, dict[str, Any], str]] = {
 
 
 @pytest.fixture(scope="module")
-def begun(run: Run, planted: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def begun(run: Run, planted: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("begun") / "run"
     with pytest.raises(KeyboardInterrupt):
         run(planted("conflater"), PatchJob(), folder, progress=interrupting(1), **SMALL)
@@ -116,7 +116,7 @@ def begun(run: Run, planted: Callable[..., Path], tmp_path_factory: pytest.TempP
 
 @pytest.mark.parametrize(("job", "settings", "message"), OTHERS.values(), ids=OTHERS)
 def test_other_options_in_the_same_folder_are_refused(
-    job: Any, settings: dict[str, Any], message: str, begun: Path, run: Run, planted: Callable[..., Path]
+    job: Any, settings: dict[str, Any], message: str, begun: Path, run: Run, planted: Callable[[str], Path]
 ) -> None:
     kept = {file: file.read_bytes() for file in begun.rglob("*") if file.is_file()}
     with pytest.raises(RunError, match=message):
@@ -125,7 +125,7 @@ def test_other_options_in_the_same_folder_are_refused(
 
 
 def test_a_failing_self_check_is_never_a_result(
-    run: Run, planted: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, planted: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import referent_probe.mechanism.cells as cells
 
@@ -137,7 +137,7 @@ def test_a_failing_self_check_is_never_a_result(
     assert not (tmp_path / "run" / "summary.json").exists()
 
 
-def test_sentences_stay_out_of_the_folder(do: Do, planted: Callable[..., Path]) -> None:
+def test_sentences_stay_out_of_the_folder(do: Do, planted: Callable[[str], Path]) -> None:
     runs = [
         do("conflater", PatchJob()),
         do("conflater", KnockoutJob(window=1)),
@@ -207,7 +207,7 @@ def test_the_work_that_is_counted_is_what_goes_through_the_blocks(
 
 
 def test_a_contrast_that_is_left_out_stays_with_its_reason(
-    run: Run, planted: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, planted: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import referent_probe.mechanism.contrasts as contrasts
 
@@ -229,7 +229,7 @@ def test_a_contrast_that_is_left_out_stays_with_its_reason(
     assert (rows(effects, layer=4, head=0)["n_contrasts"] == 3).all()
 
 
-def test_what_comes_is_said_beforehand(run: Run, planted: Callable[..., Path], tmp_path: Path) -> None:
+def test_what_comes_is_said_beforehand(run: Run, planted: Callable[[str], Path], tmp_path: Path) -> None:
     said: list[str] = []
     stages: list[tuple[str, int]] = []
 

@@ -125,7 +125,7 @@ def test_the_carrier_writes_what_it_takes_from_the_end_of_the_prime(conflater: D
 
 
 def test_primes_without_a_pronoun_leave_models_alone_that_ignore_them(
-    conflater: Done, planted: Callable[..., Path], plain: Callable[[Path], Any], loaded: Callable[[Path], Any]
+    conflater: Done, planted: Callable[[str], Path], plain: Callable[[Path], Any], loaded: Callable[[Path], Any]
 ) -> None:
     shifts = conflater.table("control_effects").set_index("setting")
     assert set(shifts.index) == {"n1", "n2", "r_np", "r_both"}
@@ -166,7 +166,7 @@ def test_the_leading_heads_by_span(conflater: Done) -> None:
 def test_the_flow_is_of_the_pairs_that_were_asked_for(conflater: Done) -> None:
     flow = conflater.table("flow_effects")
     swept = rows(conflater.table("interventions"), what="resid")
-    assert (swept["pair"].nunique(), set(flow["n"]), set(flow["n_contrasts"])) == (3, {3}, {6})
+    assert (swept["pair"].nunique(), set(flow["n"]), set(flow["n_contrasts"])) == (2, {2}, {4})
     assert swept["log_odds_cf"].isna().all()
     wide = flow.pivot(index="layer", columns="where", values="denoise_mean") / conflater.total
     assert wide["priming-pronoun"].tolist() == pytest.approx([1, 1, 0, 0, 0], abs=0.01)
@@ -189,9 +189,7 @@ def test_every_planted_model_is_read_rightly(name: str, do: Do) -> None:
     carriers_are_the_truths(done)
     if any(done.truth["target_slot_effects"].values()):
         confirmed_are_the_truths(done)
-    controls = done.table("control_effects")
-    if done.truth["name"] != "stereotyper":
-        assert controls["size_mean"].max() < 0.05
+    assert done.table("control_effects")["size_mean"].max() < 0.05
 
 
 def test_refusals() -> None:

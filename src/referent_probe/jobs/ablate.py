@@ -89,6 +89,7 @@ class AblateJob:
         from referent_probe.jobs.cell_stage import cell_stage
         from referent_probe.mechanism.ablation_values import fill
 
+        named = self._named(context) if self._needs_pool else ()
         inner = cell_stage(
             context,
             "ablate",
@@ -96,10 +97,9 @@ class AblateJob:
             fill=lambda scene, cells: fill(
                 context.model, scene, cells, pool, dict(context.pairs), context.wording, context.settings.seed
             ),
-            extra_passes=len({"unprimed", "null"} & set(self.kinds)) + (2 if self._needs_pool else 0),
+            extra_passes=len({"unprimed", "null"} & set(self.kinds)) + 2 * self._needs_pool + bool(named),
         )
-        named = self._named(context)
-        if not named or not self._needs_pool:
+        if not named:
             return inner
 
         def run(contrast: "Contrast") -> tuple[Tables, dict[str, float]]:

@@ -7,7 +7,7 @@ from referent_probe.models.load import LoadedModel
 from referent_probe.models.memory import pass_bytes
 from referent_probe.models.resume import PACKED_TOKENS
 
-OVERHEAD = 64 * 2**20
+OVERHEAD = 96 * 2**20
 """Bytes that allocators and libraries take beside."""
 
 
