@@ -14,7 +14,7 @@ from referent_probe.jobs.run import run_job
 from referent_probe.jobs.settings import JobSettings
 from referent_probe.planted.plant import NAMES, plant
 
-IN_CI = ("gated-conflater", "conflater-with-gated-repeater", "binder")
+IN_CI = ("gated-conflater", "conflater-with-gated-repeater")
 PHI = {
     "gated-conflater": (1, 0),
     "gated-repeater": (0, 1),
