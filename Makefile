@@ -22,7 +22,7 @@ figures: demo
 
 # A process a core, each with one thread: small models are slower with more.
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -652,7 +652,7 @@ class TestWrongVersions:
             return tensor if str(self.name).endswith("attn.hook_pattern") else call(self, tensor, *args)
 
         monkeypatch.setattr(HookPoint, "__call__", silent)
-        self.check(refusal(saved), "hooks on heads or attention patterns did not fire in all of 2 blocks")
+        self.check(refusal(saved), "hooks on pattern did not fire in all of 2 blocks")
 
     def test_a_bridge_that_computes_something_else(self, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         boot = TransformerBridge.boot_transformers
