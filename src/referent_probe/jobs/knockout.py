@@ -128,10 +128,13 @@ def _in_words(whole: pd.DataFrame, queries: str) -> Iterator[str]:
             f"(p {p_value(row['removed_p_max_t'])} over all cuts), and the midpoint moves by "
             f"{estimate(row, 'midpoint_shift', 2)}."
         )
-    yield (
-        "The cut tokens are the only place where the two prompts differ, so that a complete cut must leave nothing: "
-        "what counts is which part of the prompt and which layers it takes, against the controls."
-    )
+    if queries == "later":
+        yield (
+            "The prompts differ at the prime alone, so that a cut from all later tokens to all of it must leave nothing: "
+            "what counts is which part of the prompt and which layers it takes, against the controls."
+        )
+    else:
+        yield "What remains has reached the target slot by way of other tokens (--queries later cuts these ways too)."
 
 
 def _leading(whole: pd.DataFrame) -> list[list[str]]:
