@@ -130,8 +130,8 @@ def _in_words(whole: pd.DataFrame, queries: str) -> Iterator[str]:
         )
     if queries == "later":
         yield (
-            "The prompts differ at the prime alone, so that a cut from all later tokens to all of it must leave nothing: "
-            "what counts is which part of the prompt and which layers it takes, against the controls."
+            "The prompts differ at the prime alone, so that a cut from all later tokens to all of it must leave "
+            "nothing: what counts is which part of the prompt and which layers it takes, against the controls."
         )
     else:
         yield "What remains has reached the target slot by way of other tokens (--queries later cuts these ways too)."
