@@ -111,7 +111,7 @@ def test_what_is_said_and_drawn(conflater: Done) -> None:
         "cut in all layers", "softmax", "remaining", "removed", "midpoint", "p of removed",
     ]  # fmt: skip
     assert len(conflater.summary["leading"]) == 1 + 2 * 6
-    assert "a complete cut must leave nothing" in conflater.summary["in_words"]
+    assert "reached the target slot by way of other tokens" in conflater.summary["in_words"]
     drawn = {f"knockout_{mode}_softmax.{end}" for mode in ("before", "after") for end in ("png", "pdf")}
     assert {file.name for file in (conflater.folder / "figures").iterdir()} == drawn
     assert all({"remaining", "removed", "midpoint_shift"} <= set(row) for row in conflater.summary["effects"])
