@@ -12,7 +12,8 @@ from typing import Annotated
 
 import typer
 
-from referent_probe import cli, cli_jobs, cli_options
+from referent_probe import cli, cli_options
+from referent_probe.cli_job_shown import print_job, show_job
 from referent_probe.jobs.compare import compare_surveys
 from referent_probe.jobs.settings import JobSettings
 from referent_probe.jobs.survey import SurveyJob
@@ -42,12 +43,15 @@ def main(
             folders.append(Path(model))
             continue
         survey = Path(f"{out}_surveys") / f"{number}_{Path(model).name}"
-        settings = JobSettings(model, stimuli, None, pairs, "mf", prompts, survey, seed, device, dtype, None, 0.01, csv)
-        cli_jobs.show_job(settings, SurveyJob(flow_pairs, 0), as_json=False, quiet=quiet)
+        settings = JobSettings(
+            model, stimuli, pairs=pairs, order="mf", prompts=prompts, out=survey, seed=seed, device=device, dtype=dtype,
+            csv=csv,
+        )  # fmt: skip
+        show_job(settings, SurveyJob(flow_pairs, 0), as_json=False, quiet=quiet)
         folders.append(survey)
     done = compare_surveys(folders, out, seed=seed, csv=csv)
     if not quiet:
-        cli_jobs.print_job(done)
+        print_job(done)
 
 
 if __name__ == "__main__":

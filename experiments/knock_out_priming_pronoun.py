@@ -7,45 +7,19 @@ Attention to the priming pronoun, to the whole prime and to controls is cut in w
 after it; what remains of the prime's effect is drawn window by window.
 """
 
-from typing import Annotated, Literal
-
-import typer
-
-from referent_probe import cli, cli_jobs, cli_options
+from referent_probe import cli, cli_jobs
+from referent_probe.cli_job_options import job_command
 from referent_probe.jobs.knockout import KnockoutJob
-from referent_probe.jobs.settings import JobSettings
 
 
+@job_command(pairs=12, script=True)
 def main(
-    model: cli_options.ModelOption = cli_options.DEFAULT_MODEL,
-    window: Annotated[int, typer.Option("--window", help="Layers cut at once; 0 for a fifth of the model.")] = 0,
-    mode: Annotated[Literal["both", "before", "after"], typer.Option("--mode", help="Cut before or after softmax.")] = (
-        "both"
-    ),
-    queries: Annotated[Literal["target-slot", "later"], typer.Option("--queries", help="Whose attention is cut.")] = (
-        "target-slot"
-    ),
-    stimuli: cli_options.ModelStimuliOption = None,
-    password: cli_options.PasswordOption = None,
-    pairs: cli_options.PairsOption = 12,
-    order: cli_jobs.OrderOption = "both",
-    prompts: cli_options.PromptsOption = None,
-    out: cli_options.OutOption = None,
-    seed: cli_options.SeedOption = 0,
-    device: cli_options.DeviceOption = "auto",
-    dtype: cli_options.DtypeOption = "float32",
-    revision: cli_options.RevisionOption = None,
-    smallest_share: cli_options.SmallestOption = 0.01,
-    csv: cli_options.CsvOption = False,
-    config: cli_options.ConfigOption = None,
-    as_json: cli_options.JsonOption = False,
-    quiet: cli_options.QuietOption = False,
-) -> None:
+    window: cli_jobs.WindowOption = 0,
+    mode: cli_jobs.ModeOption = "both",
+    queries: cli_jobs.QueriesOption = "target-slot",
+) -> KnockoutJob:
     """Cut attention to the prime, in windows of layers, beside controls."""
-    settings = JobSettings(
-        model, stimuli, password, pairs, order, prompts, out, seed, device, dtype, revision, smallest_share, csv
-    )
-    cli_jobs.show_job(settings, KnockoutJob(window, mode, queries), as_json=as_json, quiet=quiet)
+    return KnockoutJob(window, mode, queries)
 
 
 if __name__ == "__main__":

@@ -2,23 +2,20 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from referent_probe.asked import identify, read_input
 from referent_probe.errors import ExactnessError, PromptError
 from referent_probe.measure_settings import TEMPERATURES, MeasureSettings
 from referent_probe.measured import Measured, read_measured
 from referent_probe.precision import LARGEST_DIFFERENCE
-from referent_probe.provenance import versions
 from referent_probe.records import MEASUREMENT
-from referent_probe.run_files import check_out
-from referent_probe.stimuli.beside_model import stimuli_for, what_is_read, wording_for
 from referent_probe.stimuli.primes import ContextSetting
 from referent_probe.stimuli.prompts import choice_prompt
-from referent_probe.stimuli.templates import Pair, StimulusSet, draw_pairs, load_stimuli
+from referent_probe.stimuli.templates import Pair, StimulusSet, draw_pairs
 from referent_probe.store import Run, open_run
 
 if TYPE_CHECKING:
@@ -51,50 +48,35 @@ def measure(
         >>> done = measure(MeasureSettings("smollm2-135m-instruct", pairs=10))  # doctest: +SKIP
         >>> done.table("answers").query("temperature == 0.5")[["p_feminine", "p_masculine"]]  # doctest: +SKIP
     """
-    stimuli = load_stimuli(stimuli_for(settings.model, settings.stimuli), settings.password)
-    pairs = draw_pairs(stimuli, settings.pairs, settings.seed)
-    asked = () if "comprehension" in settings.leave_out else pairs
-    if asked and settings.comprehension_pairs < len(pairs):
+    asked = read_input(settings, "measure")
+    pairs, wording = asked.pairs, asked.wording
+    questioned = () if "comprehension" in settings.leave_out else pairs
+    if questioned and settings.comprehension_pairs < len(pairs):
         n = settings.comprehension_pairs
-        asked = tuple(p for p in draw_pairs(_only(stimuli, pairs), n, settings.seed)) if n else ()
-    wording = wording_for(settings.model, settings.prompts)
-    name = (Path(settings.model).name or settings.model)[:60]
-    out = settings.out or Path("runs") / f"measure_{name}_{stimuli.name}_{len(pairs)}-pairs_seed-{settings.seed}"
-    check_out(out)
+        questioned = tuple(draw_pairs(_only(asked.stimuli, pairs), n, settings.seed)) if n else ()
 
     # From here on torch is needed; what came before answers at once.
-    import torch
-
     from referent_probe.measurement.collect import Request, measure_pair, roots_of
     from referent_probe.measurement.warp import SamplingSettings, resolve_settings
     from referent_probe.models import contexts
     from referent_probe.models.load import load_model
-    from referent_probe.models.source import find_model
 
-    source = find_model(settings.model, revision=settings.revision, notify=notify)
-    notify(what_is_read(settings.model, settings.stimuli, settings.prompts))
+    _, config = identify(asked, settings, "measure", notify)
     temperatures = tuple(sorted({*TEMPERATURES, settings.temperature}))
     chosen = tuple(setting for setting in ContextSetting if setting in settings.settings)
-    config = {
-        "job": "measure",
-        "version": versions()["referent-probe"],
-        "model": {"name": name, "identity": source.identity, "dtype": settings.dtype, "device": settings.device},
-        "stimuli": {"name": stimuli.name, "sha256": stimuli.sha256, "n_pairs_available": len(stimuli.pairs)},
-        "pairs": [pair.id for pair in pairs],
+    config["model"] |= {"name": asked.name}
+    config |= {
         "settings": [str(setting) for setting in chosen],
         "temperature": settings.temperature,
         "temperatures": list(temperatures),
         "top_k": settings.top_k,
         "draws": settings.draws,
         "leave_out": sorted(settings.leave_out),
-        "comprehension": [pair.id for pair in asked],
+        "comprehension": [pair.id for pair in questioned],
         "override": sorted(settings.override),
-        "wording": asdict(wording),
-        "seed": settings.seed,
-        "threads": torch.get_num_threads(),
         "rows": [contexts.ROWS, contexts.SHORT_ROWS],
     }
-    run = open_run(out, config, MEASUREMENT)
+    run = open_run(asked.out, config, MEASUREMENT)
     if run.complete:
         return _read_finished(run, settings.csv)
     with run.removed_if_refused():
@@ -115,7 +97,7 @@ def measure(
             draws=settings.draws,
             joint="joint" not in settings.leave_out,
             sentences="sentences" not in settings.leave_out,
-            comprehension=frozenset(pair.id for pair in asked),
+            comprehension=frozenset(pair.id for pair in questioned),
             seed=settings.seed,
         )
         _state_size(model, pairs, request, notify)

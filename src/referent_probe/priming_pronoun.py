@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +12,11 @@ from referent_probe import figures
 from referent_probe.analysis.carriers import CarrierRule
 from referent_probe.analysis.inference import Interval
 from referent_probe.analysis.summary import summarise
+from referent_probe.asked import identify, read_input
 from referent_probe.errors import ExactnessError, OptionError, PromptError
 from referent_probe.precision import LARGEST_DIFFERENCE, Dtype
-from referent_probe.provenance import versions
 from referent_probe.records import PATCHING
 from referent_probe.report import in_words
-from referent_probe.run_files import check_out
-from referent_probe.stimuli.beside_model import stimuli_for, what_is_read, wording_for
-from referent_probe.stimuli.templates import draw_pairs, load_stimuli
 from referent_probe.store import Run, open_run
 
 if TYPE_CHECKING:
@@ -118,57 +115,27 @@ def patch_priming_pronoun(
         raise OptionError(f"--flow-pairs {settings.flow_pairs} is below 0; give 0 or more")
     if not 0 <= settings.smallest_share < 1:
         raise OptionError(f"--smallest-share {settings.smallest_share} is not a share; give a number from 0 to below 1")
-    stimuli = load_stimuli(stimuli_for(settings.model, settings.stimuli), settings.password)
-    pairs = draw_pairs(stimuli, settings.pairs, settings.seed)
-    wording = wording_for(settings.model, settings.prompts)
-    name = (Path(settings.model).name or settings.model)[:60]
-    out = settings.out or Path("runs") / f"{name}_{stimuli.name}_{settings.pairs}-pairs_seed-{settings.seed}"
-    check_out(out)
+    asked = read_input(settings)
 
     # From here on torch is needed; what came before answers at once.
-    import torch
-
     from referent_probe.mechanism.contrasts import build_contrasts
     from referent_probe.mechanism.patching import patch_contrast
     from referent_probe.mechanism.plan import expected_bytes, plan
     from referent_probe.models import resume
     from referent_probe.models.load import load_model
     from referent_probe.models.memory import refuse_too_little
-    from referent_probe.models.source import find_model
 
-    source = find_model(settings.model, revision=settings.revision, notify=notify)
-    notify(what_is_read(settings.model, settings.stimuli, settings.prompts))
-    about = {
-        "model": {
-            "name": name,
-            "given": settings.model,
-            "kind": source.kind,
-            "identity": source.identity,
-            "dtype": settings.dtype,
-        },
-        "stimuli": {"name": stimuli.name, "sha256": stimuli.sha256, "n_pairs_available": len(stimuli.pairs)},
-    }
-    config = {
-        "job": "patch_priming_pronoun",
-        "version": versions()["referent-probe"],
-        "model": {"identity": source.identity, "dtype": settings.dtype, "device": settings.device},
-        "stimuli": about["stimuli"],
-        "pairs": [pair.id for pair in pairs],
-        "flow_pairs": settings.flow_pairs,
-        "wording": asdict(wording),
-        "seed": settings.seed,
-        "smallest_share": settings.smallest_share,
-        "threads": torch.get_num_threads(),
-        "packed_tokens": resume.PACKED_TOKENS,
-    }
-    run = open_run(out, config, PATCHING)
+    about, config = identify(asked, settings, "patch_priming_pronoun", notify)
+    config |= {"flow_pairs": settings.flow_pairs, "smallest_share": settings.smallest_share}
+    config |= {"packed_tokens": resume.PACKED_TOKENS}
+    run = open_run(asked.out, config, PATCHING)
     if run.complete:
         return _read_finished(run, settings.csv)
     with run.removed_if_refused():
         model = load_model(
             settings.model, revision=settings.revision, device=settings.device, dtype=settings.dtype, notify=notify
         )
-        contrasts = build_contrasts(pairs, model.tokenizer, wording, model.quirks)
+        contrasts = build_contrasts(asked.pairs, model.tokenizer, asked.wording, model.quirks)
         _refuse_too_long(contrasts, model)
         works = plan(contrasts, model, flow_pairs=settings.flow_pairs, seed=settings.seed)
         refuse_too_little(expected_bytes(works, model), model.device, "the longest prompt")

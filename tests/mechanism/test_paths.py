@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from referent_probe.mechanism.paths import direct_logits, path_logits
+from referent_probe.mechanism.brute_force import full_path_logits
+from referent_probe.mechanism.paths import PATHS, direct_logits, path_logits
 from referent_probe.models.interventions import Site
 from referent_probe.models.record import Recorded, record
 
@@ -138,6 +139,18 @@ def test_head_to_head(
         with tiny.bridge.hooks(fwd_hooks=[(name, receive), (f"blocks.{layer}.attn.o.hook_in", keep_the_others)]):
             slow = tiny.bridge.original_model(tiny.ids).logits[:, -1, TOKENS]
         assert float((fast[:, i] - slow).abs().max()) < CLOSE
+
+
+@pytest.mark.parametrize("through", INPUTS)
+def test_the_check_of_every_run_says_the_same(tiny: Any, run: tuple[Recorded, dict[str, Tensor]], through: str) -> None:
+    recorded, _ = run
+    positions = (LAST,) if through == "q" else tuple(range(DIFFERS, LENGTH))
+    fast = path_logits(
+        tiny.bridge, recorded, recorded.take([1, 0]), SENDERS, (3, 1), through, positions, TOKENS, at_target_slot=True
+    ).logits
+    for i, sender in enumerate(SENDERS):
+        slow = full_path_logits(tiny.bridge, *tiny.ids, sender, (3, 1), PATHS[through], positions)
+        assert float((fast[0, i] - slow[TOKENS]).abs().max()) < CLOSE
 
 
 def test_a_path_moves_something(tiny: Any, run: tuple[Recorded, dict[str, Tensor]]) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 from referent_probe.errors import OptionError
 from referent_probe.jobs.job import Context, Result, Stage, Tables
 from referent_probe.mechanism.places import HEAD
+from referent_probe.randomness import generator
 from referent_probe.records import INTERVENING
 from referent_probe.stimuli.quoting import quoted
 
@@ -164,7 +165,8 @@ class HeadJob:
             senders = layer * context.shape.heads
             # Of keys and values, two passes through one block; of each row at the target slot, one token upwards.
             blocks = 2 * senders * (contrast.length - contrast.first_difference)
-            return 2 + 2 * (2 * blocks + 3 * senders * (context.shape.layers - layer)) / (
+            # Both prompts once, and of the three checks in each direction four prompts.
+            return 26 + 2 * (2 * blocks + 3 * senders * (context.shape.layers - layer)) / (
                 contrast.length * context.shape.layers
             )
 
@@ -172,27 +174,27 @@ class HeadJob:
             began = time.perf_counter()
             if not wanted(contrast):
                 return {}, {"seconds": 0.0, "forward_equivalents": 0.0}
-            table = self._paths(context, contrast)
-            return {"interventions": table}, {
-                "seconds": time.perf_counter() - began,
-                "forward_equivalents": cost(contrast),
-            }
+            tables = self._paths(context, contrast)
+            return tables, {"seconds": time.perf_counter() - began, "forward_equivalents": cost(contrast)}
 
         return Stage("paths", cost, run)
 
-    def _paths(self, context: Context, contrast: "Contrast") -> pd.DataFrame:
-        """Every earlier head as a sender, through each of the receiver's inputs, in both directions."""
+    def _paths(self, context: Context, contrast: "Contrast") -> Tables:
+        """Every earlier head as a sender, through each of the receiver's inputs, in both directions; some checked."""
+        from referent_probe.mechanism.brute_force import full_path_logits
         from referent_probe.mechanism.cells import CF, CM, keys, log_odds, set_scene
         from referent_probe.mechanism.paths import PATHS, path_logits
 
+        bridge = context.model.bridge
         senders = [(layer, head) for layer in range(self.place[0]) for head in range(context.shape.heads)]
         scene = set_scene(context.model, contrast, list(PATHS.values()))
         whole = tuple(range(contrast.first_difference, contrast.length))
-        tables = []
+        rng = generator(context.settings.seed, "paths", contrast.id)
+        tables, checks = [], []
         for through in THROUGH:
             positions = (contrast.length - 1,) if through == "q" else whole
             swept = path_logits(
-                context.model.bridge, scene.run, scene.run.take([CM, CF]), senders, self.place, through, positions,
+                bridge, scene.run, scene.run.take([CM, CF]), senders, self.place, through, positions,
                 contrast.tokens, at_target_slot=True,
             )  # fmt: skip
             odds = log_odds(swept.logits)
@@ -201,7 +203,20 @@ class HeadJob:
             tables.append(
                 table.assign(label=f"to {self.head}", log_odds_cf=odds[CF], log_odds_cm=odds[CM], reason=None)
             )
-        return pd.concat(tables, ignore_index=True).assign(**keys(contrast))
+            chosen = int(rng.integers(len(senders)))
+            for base, setting in ((CF, "cf"), (CM, "cm")):
+                ids = scene.run.ids
+                logits = full_path_logits(
+                    bridge, ids[base], ids[1 - base], senders[chosen], self.place, PATHS[through], positions
+                )
+                fast, slow = float(odds[base, chosen]), float(log_odds(logits[list(contrast.tokens)]))
+                layer, head = senders[chosen]
+                checks.append(
+                    {"contrast": contrast.id, "sweep": f"path {through} {setting}", "layer": layer, "head": head}
+                    | {"span": "target-slot", "fast": fast, "brute_force": slow, "abs_diff": abs(fast - slow)}
+                )
+        paths = pd.concat(tables, ignore_index=True).assign(**keys(contrast))
+        return {"interventions": paths, "self_checks": pd.DataFrame(checks)}
 
     def result(self, context: Context, tables: Tables, smallest: float) -> Result:
         """The card."""

@@ -2,23 +2,18 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from referent_probe.analysis.carriers import CarrierRule, smallest_effect
 from referent_probe.analysis.summary_parts import about_checks, about_contrasts
+from referent_probe.asked import identify, read_input
 from referent_probe.errors import ExactnessError, PromptError
 from referent_probe.jobs.job import Context, FinishedJob, Job, Progress, Stage, Tables
 from referent_probe.jobs.settings import JobSettings
 from referent_probe.precision import LARGEST_DIFFERENCE
-from referent_probe.provenance import versions
 from referent_probe.records import SCHEMAS
-from referent_probe.run_files import check_out
-from referent_probe.stimuli.beside_model import stimuli_for, what_is_read, wording_for
-from referent_probe.stimuli.templates import draw_pairs, load_stimuli
 from referent_probe.store import Run, open_run
 
 if TYPE_CHECKING:
@@ -50,57 +45,24 @@ def run_job(
     Example:
         >>> run_job(JobSettings("smollm2-135m-instruct", pairs=12), PatchJob("z", "target-slot"))  # doctest: +SKIP
     """
-    stimuli = load_stimuli(stimuli_for(settings.model, settings.stimuli), settings.password)
-    pairs = draw_pairs(stimuli, settings.pairs, settings.seed)
-    wording = wording_for(settings.model, settings.prompts)
-    name = (Path(settings.model).name or settings.model)[:60]
-    out = settings.out or (
-        Path("runs") / f"{job.name}_{name}_{stimuli.name}_{settings.pairs}-pairs_seed-{settings.seed}"
-    )
-    check_out(out)
+    asked = read_input(settings, job.name)
 
     # From here on torch is needed; what came before answers at once.
-    import torch
-
     from referent_probe.models import resume
     from referent_probe.models.load import load_model
     from referent_probe.models.memory import above, begin_measuring
-    from referent_probe.models.source import find_model
 
-    source = find_model(settings.model, revision=settings.revision, notify=notify)
-    notify(what_is_read(settings.model, settings.stimuli, settings.prompts))
-    about = {
-        "model": {
-            "name": name,
-            "given": settings.model,
-            "kind": source.kind,
-            "identity": source.identity,
-            "dtype": settings.dtype,
-        },
-        "stimuli": {"name": stimuli.name, "sha256": stimuli.sha256, "n_pairs_available": len(stimuli.pairs)},
-    }
-    config = {
-        "job": job.name,
-        "version": versions()["referent-probe"],
-        "model": {"identity": source.identity, "dtype": settings.dtype, "device": settings.device},
-        "stimuli": about["stimuli"],
-        "pairs": [pair.id for pair in pairs],
-        "order": settings.order,
-        "wording": asdict(wording),
-        "seed": settings.seed,
-        "smallest_share": settings.smallest_share,
-        "threads": torch.get_num_threads(),
-        "packed_tokens": resume.PACKED_TOKENS,
-        **job.options(),
-    }
-    run = open_run(out, config, job.tables)
+    about, config = identify(asked, settings, job.name, notify)
+    config |= {"order": settings.order, "smallest_share": settings.smallest_share, **job.options()}
+    config |= {"packed_tokens": resume.PACKED_TOKENS}
+    run = open_run(asked.out, config, job.tables)
     if run.complete:
         return _read_finished(run, settings.csv)
     with run.removed_if_refused():
         model = load_model(
             settings.model, revision=settings.revision, device=settings.device, dtype=settings.dtype, notify=notify
         )
-        context, left_out = _context(settings, model, pairs, wording, notify)
+        context, left_out = _context(settings, model, asked.pairs, asked.wording, notify)
         job.check(context)
         _state_size(context, job)
         held = begin_measuring(model.device)

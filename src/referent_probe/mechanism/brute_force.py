@@ -1,6 +1,6 @@
 """The same interventions the plain way: one full pass, hooks, nothing reused. The oracle of every run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -63,3 +63,74 @@ def _hook(bridge: Any, one: Intervention) -> Callable[..., Tensor]:
         return by_head.reshape(activation.shape)
 
     return cut if isinstance(one, Cut) else patch
+
+
+def full_path_logits(
+    bridge: Any,
+    base: Tensor,
+    source: Tensor,
+    sender: tuple[int, int],
+    receiver: tuple[int, int],
+    site: Site,
+    positions: Sequence[int],
+) -> Tensor:
+    """Last position's logits after one path between two heads, by full passes in which all else is held.
+
+    The receiver's output changes at the last position alone, as in `paths.path_logits` with `at_target_slot`.
+
+    Args:
+        bridge: A `TransformerBridge`.
+        base: Token ids [T] of the run that is changed.
+        source: Token ids [T] of the run that the sender's output comes from.
+        sender: Layer and head.
+        receiver: Layer and head of a later block.
+        site: Its input: `Site.Q`, `Site.K` or `Site.V`.
+        positions: Where the sender's output is taken from the source, and the receiver reads it.
+
+    Returns:
+        Logits [vocabulary].
+    """
+    (first, _), (last, head), at = sender, receiver, list(positions)
+    between = [(layer, Site.ATTN_OUT) for layer in range(first + 1, last)]
+    between += [(layer, Site.MLP_OUT) for layer in range(first, last)]
+    kept: dict[str, Tensor] = {}
+
+    def keep(name: str) -> tuple[str, Callable[..., None]]:
+        return name, lambda tensor, hook: kept.__setitem__(name, tensor.clone())
+
+    names = [Site.Z.hook_name(first), Site.Z.hook_name(last), *(s.hook_name(layer) for layer, s in between)]
+    with bridge.hooks(fwd_hooks=[keep(name) for name in names]):
+        bridge.original_model(torch.stack([base, source]))
+
+    def send(z: Tensor, hook: Any) -> Tensor:
+        changed, other = _by_head(z, bridge).clone(), _by_head(kept[names[0]], bridge)
+        changed[0, at, sender[1]] = other[1, at, sender[1]]
+        return changed.reshape(z.shape)
+
+    def hold(name: str) -> tuple[str, Callable[..., Tensor]]:
+        return name, lambda tensor, hook: kept[name][:1]
+
+    read: list[Tensor] = []
+    hooks = [(names[0], send), *(hold(name) for name in names[2:])]
+    with bridge.hooks(fwd_hooks=[*hooks, (site.hook_name(last), lambda tensor, hook: read.append(tensor.clone()))]):
+        bridge.original_model(base[None])
+    heads = int(bridge.cfg.n_heads)
+    shared = head * read[0].shape[2] // heads  # of grouped-query attention, keys and values by group
+
+    def receive(tensor: Tensor, hook: Any) -> Tensor:
+        changed = tensor.clone()
+        changed[:, at, shared] = read[0][:, at, shared]
+        return changed
+
+    def only_the_receiver(z: Tensor, hook: Any) -> Tensor:
+        changed = _by_head(kept[names[1]][:1], bridge).clone()
+        changed[:, -1, head] = _by_head(z, bridge)[:, -1, head]
+        return changed.reshape(z.shape)
+
+    with bridge.hooks(fwd_hooks=[(site.hook_name(last), receive), (names[1], only_the_receiver)]):
+        logits: Tensor = bridge.original_model(base[None]).logits[0, -1]
+    return logits
+
+
+def _by_head(z: Tensor, bridge: Any) -> Tensor:
+    return z.reshape(*z.shape[:2], int(bridge.cfg.n_heads), -1)
